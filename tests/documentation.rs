@@ -169,6 +169,7 @@ fn the_book_lists_every_page() {
 #[test]
 fn every_finding_has_a_section() {
     let mut codes = std::collections::BTreeSet::new();
+    let mut sources = String::new();
     // The code is the first argument of an error or a warning, or follows the severity.
     let code = regex::Regex::new(
         r#"(?:Finding::(?:error|warning)|\brefused)\(\s*"([a-z][a-z-]*)"|Severity::(?:Error|Warning),\s*"([a-z][a-z-]*)""#,
@@ -182,6 +183,7 @@ fn every_finding_has_a_section() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
                 let text = fs::read_to_string(&path).unwrap();
+                sources += &text;
                 let code_only = text.split("#[cfg(test)]").next().unwrap();
                 codes.extend(
                     code.captures_iter(code_only)
@@ -195,6 +197,8 @@ fn every_finding_has_a_section() {
         page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
     let missing: Vec<_> = codes.difference(&sections).collect();
     assert!(missing.is_empty(), "docs/reference/findings.md has no section for {missing:?}");
+    let stale: Vec<_> = sections.iter().filter(|code| !sources.contains(&format!("\"{code}\""))).collect();
+    assert!(stale.is_empty(), "docs/reference/findings.md has sections for unknown codes: {stale:?}");
     assert!(codes.len() > 30, "the codes were not found in the sources");
 }
 

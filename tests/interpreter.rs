@@ -1,5 +1,5 @@
-//! Scripts of a `ResourceInterpreterCustomization` in a whole repo: what `check` and `explain` say of them, and
-//! hostile scripts. Whatever a script does, the session goes on.
+//! Scripts of a `ResourceInterpreterCustomization` in a whole repo: the output of `check` and `explain`, and
+//! hostile scripts, after which the session works on.
 
 #![cfg(feature = "lua")]
 #![allow(
@@ -137,15 +137,15 @@ fn check_runs_scripts_that_nothing_asks() {
     );
 }
 
-/// What a process has used.
+/// The resource usage of a process.
 #[derive(Debug)]
 struct Usage {
     processor_time: Duration,
-    /// The most memory that it had at a time, in MiB.
+    /// The peak of its resident memory, in MiB.
     memory: u64,
 }
 
-/// Waits for a process, and watches what it uses.
+/// Waits for a process, and measures its usage.
 #[cfg(target_os = "linux")]
 fn watch(mut child: Child) -> Usage {
     let folder = format!("/proc/{}", child.id());
@@ -160,7 +160,7 @@ fn watch(mut child: Child) -> Usage {
         memory = memory.max(highest.unwrap_or(0) / 1024);
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The times of a process that has ended stay until it is waited for; they count hundredths of a second.
+    // The times of an ended process remain until it is waited for. Their unit is 10 ms.
     let statistics = fs::read_to_string(format!("{folder}/stat")).unwrap();
     let fields: Vec<&str> = statistics.rsplit(") ").next().unwrap().split(' ').collect();
     let hundredths: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
@@ -168,7 +168,7 @@ fn watch(mut child: Child) -> Usage {
     Usage { processor_time: Duration::from_millis(10 * hundredths), memory }
 }
 
-/// What `federate check` uses over a repo with these customizations, and the findings it prints.
+/// Runs `federate check` on a repo with these customizations; returns its usage and findings.
 #[cfg(target_os = "linux")]
 fn checked(customizations: &[Value]) -> (Usage, Vec<Value>) {
     let folder = tempfile::tempdir().unwrap();
@@ -189,12 +189,12 @@ fn checked(customizations: &[Value]) -> (Usage, Vec<Value>) {
     (usage, printed["findings"].as_array().unwrap().clone())
 }
 
-/// A script of the rule that counts replicas.
+/// A customization with a `replicaResource` script.
 fn counting(script: &str) -> Value {
     customization("c", &[("replicaResource", &format!("{script}\nGetReplicas = F"))])
 }
 
-/// Each hostile script ends as a finding, and costs at most a second and 200 MiB.
+/// Each hostile script ends as a finding, within a second of processor time and 200 MiB.
 #[test]
 #[cfg(target_os = "linux")]
 fn check_survives_hostile_scripts_within_bounds() {

@@ -1,4 +1,4 @@
-//! The language that scripts see, and hostile scripts: each ends soon, and the machines go on.
+//! The language that scripts see, and hostile scripts: each ends within its limits, and the machines work on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -146,7 +146,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(statistics.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Elsewhere the time that has passed stands for it.
+/// On other systems, the elapsed time.
 #[cfg(not(target_os = "linux"))]
 fn processor_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
@@ -172,7 +172,7 @@ fn hostile_scripts_end_within_a_second() {
     }
 }
 
-/// More threads than machines: all are served, also after machines were given up.
+/// More threads than machines: all are served, also after machines were dropped.
 #[test]
 fn threads_share_machines() {
     let machines = Machines::new();

@@ -58,6 +58,13 @@ pub(super) struct Apply {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     move_from: Option<Inventory>,
 
+    /// Decide by the newest plan that the clusters hold, and store the new plan in them
+    ///
+    /// The plan is stored beside the parent of the `ApplySet` in each cluster, so that the next apply with --remember
+    /// uses it like --previous, on any machine. --previous and --fresh take precedence over it.
+    #[arg(long)]
+    remember: bool,
+
     #[command(flatten)]
     prune: PruneArgs,
 
@@ -101,7 +108,7 @@ impl Adopt {
 const EXAMPLES: &str = "\
 Examples:
   federate apply examples/repo --dry-run=server
-  federate apply examples/repo --wait 5m
+  federate apply examples/repo --cluster eu-1 eu-2
   federate apply examples/kubefed --observed examples/kubefed/live --dry-run=client";
 
 impl Apply {
@@ -110,6 +117,7 @@ impl Apply {
             args: &self.args,
             inventory: &self.inventory,
             moved: self.move_from.as_ref(),
+            remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Apply {
                 adopt: self.adopt.map(Adopt::rule),

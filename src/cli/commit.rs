@@ -101,7 +101,7 @@ impl Commit {
         let findings = session.findings();
         self.args.report(&session, &findings);
         let Some(branches) = branches else {
-            say("nothing was committed; --keep-going leaves out what is in error and commits the rest\n");
+            say("nothing was committed; --keep-going skips the objects with errors and commits the rest\n");
             return Ok(Exit::Error);
         };
         self.show(&branches)?;

@@ -103,7 +103,7 @@ impl Diff {
         report.resolved = comparison.resolved_findings();
         match self.output {
             Output::Table => {
-                print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?
+                print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?;
             }
             Output::Markdown => print(&markdown::markdown(&report, &self.command()))?,
             Output::Json => print_value(&report, Format::Json)?,

@@ -42,6 +42,10 @@ pub(super) struct Drift {
     #[arg(long, conflicts_with = "full")]
     correct: bool,
 
+    /// Decide by the newest plan that `apply --remember` has stored in the clusters
+    #[arg(long)]
+    remember: bool,
+
     #[command(flatten)]
     prune: PruneArgs,
 
@@ -82,6 +86,7 @@ impl Drift {
             args: &self.args,
             inventory: &self.inventory,
             moved: None,
+            remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             results: matches!(self.output, Output::Json | Output::Yaml),

@@ -95,7 +95,7 @@ Examples:
   kubectl get deploy,svc -n shop -o yaml | federate import -f - --policy checkout > live.yaml
   federate import -f live.yaml --policy checkout --cluster eu-1 eu-2 --in-place
   federate import -f live.yaml --as kubefed
-  federate import -f examples/repo/apps/platform/feature-flags.yaml --as kubefed --enable";
+  kubectl get crds -o yaml | federate import -f - --as kubefed --enable";
 
 /// What goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

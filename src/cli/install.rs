@@ -1,4 +1,4 @@
-//! `federate install`: what `deploy/sync` has, applied or printed.
+//! `federate install`: applies or prints the manifests of `deploy/sync`.
 
 use std::path::PathBuf;
 
@@ -20,26 +20,32 @@ const MANIFESTS: [&str; 5] = [
 
 /// Install `federate sync` in a cluster
 ///
-/// Applies the definition of Sync, the rights and the Deployment of `deploy/sync`: the same as
+/// Applies the CRD of Sync, the RBAC rules and the Deployment in `deploy/sync`, like
 /// `kubectl apply -k deploy/sync`. With --export, prints them.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Install {
     /// Print the manifests and change nothing
     #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     export: bool,
 
-    /// The image of the Deployment [default: that of this release]
+    /// The image of the Deployment [default: the image of this release]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 
-    /// The context of the cluster
+    /// The kubeconfig context of the cluster
     #[arg(long, value_name = "CONTEXT", required_unless_present = "export")]
     context: Option<String>,
 
-    /// The kubeconfig
+    /// The kubeconfig file [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate install --export > federate-sync.yaml
+  federate install --context hub";
 
 impl Install {
     pub(super) fn run(&self) -> Result<Exit, Fault> {

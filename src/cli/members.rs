@@ -12,12 +12,17 @@ use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Actions, Inventory, RepoRef};
 use federate_report::actions as report;
-#[cfg(feature = "live")]
-use federate_session::ServerOptions;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
+#[cfg(feature = "live")]
+use federate_session::{ServerOptions, Surveyed};
 
 #[cfg(feature = "live")]
 mod progress;
+
+/// What a survey found; nothing where no cluster is reached.
+#[cfg(not(feature = "live"))]
+#[derive(Default)]
+pub(super) struct Surveyed {}
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -52,7 +57,7 @@ pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
     }
 }
 
-/// Arguments about what may be deleted.
+/// Arguments about pruning.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "ApplySet and prune options")]
 pub(super) struct PruneArgs {
@@ -88,6 +93,8 @@ pub(super) struct Members<'m> {
     pub(super) inventory: &'m ApplySetArgs,
     /// The `ApplySet` whose members are taken over.
     pub(super) moved: Option<&'m Inventory>,
+    /// Whether the plan is read from the clusters, and kept there by an apply.
+    pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
     /// Whether actions include the resulting objects.
@@ -145,7 +152,14 @@ impl Members<'_> {
     /// Decides the actions for every cluster, and performs them where API servers are used. Returns `None` if
     /// errors in the repo, which are already reported, stop the run.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
-        let session = self.args.session(None, None)?;
+        let mut session = self.args.session(None, None)?;
+        let repo = self.args.repo_ref();
+        let inventory = self.inventory.inventory(repo.as_ref());
+        let surveyed = match &self.reader {
+            Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
+            Reader::Dump => Surveyed::default(),
+            Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
+        };
         let findings = session.findings();
         self.args.report(&session, &findings);
         let incomplete = federate_engine::any_error(&findings);
@@ -154,8 +168,6 @@ impl Members<'_> {
             return Ok(None);
         }
         let key = digest_key()?;
-        let repo = self.args.repo_ref();
-        let inventory = self.inventory.inventory(repo.as_ref());
         let options = ReconcileOptions {
             purpose: self.purpose,
             inventory: &inventory,
@@ -168,7 +180,8 @@ impl Members<'_> {
         let (actions, dry_run) = match &self.reader {
             Reader::Dump => (reconciler.observed(), true),
             Reader::Servers(servers) => {
-                (servers.reconcile(&session, &reconciler)?, servers.dry_run.is_some())
+                let remember = Some(&surveyed).filter(|_| self.remember);
+                (servers.reconcile(&session, &reconciler, remember)?, servers.dry_run.is_some())
             }
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
@@ -177,7 +190,41 @@ impl Members<'_> {
         print_lines("warning", &report::notes(&actions));
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
+
+    /// Reads what the plan is made from and only the clusters know.
+    #[cfg(feature = "live")]
+    fn survey(
+        &self,
+        servers: &Servers<'_>,
+        session: &mut Session,
+        inventory: &Inventory,
+    ) -> Result<Surveyed, Fault> {
+        if servers.check_access {
+            return Ok(Surveyed::default());
+        }
+        let access = servers.access.access(session);
+        let surveyed = session
+            .survey(&access, inventory, (self.remember, &self.args.clusters))
+            .map_err(|error| Fault::Failed(error.to_string()))?;
+        print_lines("warning", &surveyed.warnings);
+        if !self.args.names_memory()
+            && let Some(plan) = surveyed.plan().map_err(Fault::Failed)?
+        {
+            session.remember(plan);
+        }
+        Ok(surveyed)
+    }
+
+    #[cfg(not(feature = "live"))]
+    #[expect(clippy::unnecessary_wraps, reason = "it stands for one that can fail")]
+    fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
+        Ok(Surveyed {})
+    }
 }
+
+/// Why `--remember` and `--observed` exclude each other.
+const DUMPS_REMEMBER_NOTHING: &str =
+    "--remember keeps the plan in the clusters, and --observed connects to none: leave out one of them";
 
 fn stopped(purpose: Purpose) -> &'static str {
     match purpose {
@@ -193,7 +240,12 @@ fn stopped(purpose: Purpose) -> &'static str {
 
 impl Servers<'_> {
     #[cfg(feature = "live")]
-    fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Actions, Fault> {
+    fn reconcile(
+        &self,
+        session: &Session,
+        reconciler: &Reconciler<'_>,
+        remember: Option<&Surveyed>,
+    ) -> Result<Actions, Fault> {
         let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {
@@ -201,6 +253,7 @@ impl Servers<'_> {
                 DryRun::Server => federate_live::DryRun::Server,
             }),
             wait: self.wait,
+            remember,
             check_access: self.check_access,
             progress: &lines,
         };
@@ -210,7 +263,7 @@ impl Servers<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Actions, Fault> {
+    fn reconcile(&self, _: &Session, _: &Reconciler<'_>, _: Option<&Surveyed>) -> Result<Actions, Fault> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }

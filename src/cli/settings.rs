@@ -163,6 +163,12 @@ impl RepoArgs {
         }
     }
 
+    /// Whether an option selects the scheduler's memory.
+    #[cfg(feature = "live")]
+    pub(super) fn names_memory(&self) -> bool {
+        self.fresh || self.previous.is_some()
+    }
+
     /// Reads the repo from `source`; `output` is the output folder within it.
     pub(super) fn session_of(
         &self,

@@ -29,9 +29,10 @@ use federate_sync::watch::watch;
 /// Watch git repositories, and keep branches and clusters in sync with them
 ///
 /// A Sync (`federate.dev/v1alpha1`) names a source and its targets: a branch, the member clusters, or both.
-/// Each round polls the source. A new revision is fetched, rendered, and then committed, applied, or both.
-/// Between rounds, federate watches the clusters for drift (`spec.drift`). federate changes nothing if the
-/// source cannot be read, has errors, renders nothing, or would remove too much.
+/// Each round polls the source. A new revision is fetched, rendered, and then committed, applied, or both. If
+/// nothing has changed, federate checks the clusters for drift (`spec.drift`). federate changes nothing if
+/// the source cannot be read, has errors, renders nothing, or would remove too much. Between rounds, changes in
+/// clusters are reported or reverted.
 ///
 /// With --file, Syncs are read from files, and the folder given with --state holds the status of each Sync,
 /// the scheduler's memory, and a cache of the source. Only one process at a time can use it.
@@ -43,8 +44,7 @@ use federate_sync::watch::watch;
 /// Without --once, federate runs each Sync at its interval until SIGTERM or SIGINT, and then finishes the
 /// rounds in progress. It watches files of Syncs, and folders that are sources, for changes.
 ///
-/// Exit codes with --once: 0 everything is in sync · 1 clusters drifted and were not corrected, or a rollout is
-/// not over · 2 error
+/// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Sync {
@@ -111,7 +111,7 @@ enum LogFormat {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate sync --once -f examples/sync.yaml --state state
+  federate sync --once -f examples/sync/sync.yaml --state state
   federate sync --context hub --namespace platform";
 
 impl Sync {

@@ -18,7 +18,7 @@ fn conflict(sandbox: &Sandbox) -> String {
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
     assert_eq!(action["action"], "conflict", "{action}");
     let reason = action["reason"].as_str().unwrap();
-    assert!(reason.ends_with("--adopt if-no-restart (or always) would all the same"), "{reason}");
+    assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it all the same"), "{reason}");
     let adopted =
         sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt if-no-restart -o json");
     assert!(adopted.code(0).out.contains("\"adopt\""));
@@ -70,10 +70,7 @@ fn kubeadmiral_names_the_annotation_that_is_missing() {
     write(&format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"clusters\":[\"m1\"]}}'"));
     sandbox.write(".live/m1/web.yaml", there("  labels: {kubeadmiral.io/managed: 'false'}\n"));
     let reason = conflict(&sandbox);
-    assert!(
-        reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the object that is there"),
-        "{reason}"
-    );
+    assert!(reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the live object"), "{reason}");
 }
 
 #[test]

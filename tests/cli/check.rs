@@ -70,7 +70,7 @@ fn many_findings_are_counted_not_listed() {
 }
 
 #[test]
-fn an_invalid_cluster_is_told_once() {
+fn an_invalid_cluster_is_reported_once() {
     let repo = Sandbox::web();
     repo.write(
         "clusters.yaml",
@@ -135,7 +135,7 @@ fn a_repo_that_lacks_something_is_not_clean() {
 fn counts_that_an_api_server_refuses_are_refused() {
     for (count, shown) in [
         ("2147483648", "2147483648"),
-        ("99999999999999999999", "1e20"),
+        ("99999999999999999999", "1e+20"),
         ("-1", "-1"),
         ("1.5", "1.5"),
         ("\"3\"", "not a number"),
@@ -144,7 +144,9 @@ fn counts_that_an_api_server_refuses_are_refused() {
         let repo = Sandbox::web();
         repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", &format!("replicas: {count}")));
         let ran = repo.run("plan").code(2);
-        let told = format!("`spec.replicas` is {shown}, but an API server only accepts whole numbers from 0 to 2147483647");
+        let told = format!(
+            "`spec.replicas` is {shown}, but an API server only accepts whole numbers from 0 to 2147483647"
+        );
         assert!(ran.err.contains(&told) && ran.err.contains("web.yaml:7:"), "{count}: {ran:#?}");
     }
     for weight in ["-1", "0", "1.5", "9223372036854775808"] {
@@ -154,7 +156,10 @@ fn counts_that_an_api_server_refuses_are_refused() {
         );
         repo.write("policy.yaml", repo.read("policy.yaml") + &weights);
         let ran = repo.run("check").code(2);
-        assert!(ran.out.contains("error[invalid-policy]") && ran.out.contains(".weight` must be"), "{weight}: {ran:#?}");
+        assert!(
+            ran.out.contains("error[invalid-policy]") && ran.out.contains(".weight` must be"),
+            "{weight}: {ran:#?}"
+        );
     }
     let repo = Sandbox::web();
     repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 4.0"));

@@ -144,7 +144,7 @@ fn what_is_not_ours_is_not_replaced() {
     sandbox.git("branch docs");
     let said = sandbox.run("commit --branch docs").code(2).err;
     assert!(
-        said.contains("branch docs holds clusters.yaml, policy.yaml, web.yaml, and no placements.yaml"),
+        said.contains("branch docs contains clusters.yaml, policy.yaml, web.yaml, and no placements.yaml"),
         "{said}"
     );
     sandbox.run("commit --branch rendered").code(0);
@@ -156,7 +156,7 @@ fn what_is_not_ours_is_not_replaced() {
     sandbox.git("fetch -q .other rendered:rendered");
     replicas(&sandbox, 6);
     let said = sandbox.run("commit --branch rendered").code(2).err;
-    assert!(said.contains("branch rendered holds m1/shop/mine.yaml, that its placements.yaml"), "{said}");
+    assert!(said.contains("branch rendered contains m1/shop/mine.yaml, which its placements.yaml"), "{said}");
     let said = sandbox.run("commit --branch main").code(2).err;
     assert!(said.contains("branch `main` is checked out"), "{said}");
     sandbox.git("worktree add -q linked docs");
@@ -165,7 +165,7 @@ fn what_is_not_ours_is_not_replaced() {
     for name in ["a..b", "-x", "a.lock", "a b", "{cluster}~", "HEAD", "@"] {
         let mut command = sandbox.command("commit");
         let output = command.arg(format!("--branch={name}")).output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stderr).contains("no branch can be called"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is not a valid branch name"), "{output:?}");
     }
 }
 

@@ -213,7 +213,7 @@ fn settings_that_no_dialect_knows_are_errors_with_their_place() {
     repo.write("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespaces: '('\n");
     let ran = repo.run("check").code(2);
     assert!(
-        ran.out.contains("no regular expression") && ran.out.contains("federate.yaml:3:5"),
+        ran.out.contains("not a regular expression") && ran.out.contains("federate.yaml:3:5"),
         "{}",
         ran.out
     );

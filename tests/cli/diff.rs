@@ -61,7 +61,10 @@ fn nothing_changed_is_a_sentence_and_0() {
     let ran = sandbox.run("diff --from main").code(0);
     assert_eq!((ran.out.as_str(), ran.err.as_str()), ("main and work tree render the same\n", ""));
     let markdown = sandbox.run("diff --from main --to HEAD -o markdown").code(0).out;
-    assert!(markdown.ends_with("`main` → `HEAD`: both render the same for every cluster.\n"), "{markdown}");
+    assert!(
+        markdown.ends_with("`main` → `HEAD`: both revisions render the same manifests for every cluster.\n"),
+        "{markdown}"
+    );
 }
 
 #[test]
@@ -150,7 +153,7 @@ What changes
 }
 
 #[test]
-fn what_moves_and_changes_is_told_as_both() {
+fn a_move_and_a_change_are_both_shown() {
     let sandbox = web();
     let narrow = |cluster: &str| {
         POLICY.replace(
@@ -172,7 +175,7 @@ fn what_moves_and_changes_is_told_as_both() {
 }
 
 #[test]
-fn replicas_are_told_once() {
+fn replicas_are_shown_once() {
     let sandbox = web();
     sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 7"));
     let out = sandbox.run("diff --from main").code(1).out;
@@ -192,7 +195,7 @@ fn clusters_come_and_go() {
     let only = sandbox.run("diff --from main --cluster m3").code(1).out;
     assert!(!only.contains("m2") && only.contains("m3"), "{only}");
     let said = sandbox.run("diff --from main --cluster m4").code(2).err;
-    assert!(said.contains("no cluster `m4` in the inventory (there are: m1, m2, m3)"), "{said}");
+    assert!(said.contains("no cluster `m4` in the inventory, which has: m1, m2, m3"), "{said}");
 }
 
 #[test]
@@ -225,7 +228,7 @@ fn a_folder_that_is_not_there_yet_is_empty() {
 fn values_of_secrets_never_show() {
     let sandbox = committed(Sandbox::web().file("secret.yaml", SECRET).file("p.yaml", everywhere("Secret")));
     sandbox.write("secret.yaml", SECRET.replace("correct-horse", "battery-staple"));
-    for output in ["text", "markdown", "json"] {
+    for output in ["table", "markdown", "json"] {
         let ran = sandbox.run(&format!("diff --from main -o {output}")).code(1);
         let all = ran.out + &ran.err;
         assert!(all.contains("password") && all.contains("<secret "), "{all}");
@@ -249,7 +252,7 @@ fn values_of_secrets_never_show() {
 }
 
 #[test]
-fn the_same_in_a_hundred_clusters_is_told_once() {
+fn the_same_in_a_hundred_clusters_is_shown_once() {
     let sandbox = committed(
         Sandbox::new()
             .file("web.yaml", WEB)
@@ -274,7 +277,7 @@ fn a_comment_stays_below_its_limit() {
     let out = sandbox.run("diff --from main -o markdown").code(1).out;
     assert!(out.len() < 60_000, "{}", out.len());
     assert!(out.contains("3000 manifests differ in 2 clusters"), "{}", &out[..200]);
-    assert!(out.contains("All of it: `federate diff . --from main`"), "{}", &out[out.len() - 300..]);
+    assert!(out.contains("To see everything: `federate diff . --from main`"), "{}", &out[out.len() - 300..]);
     let text = sandbox.run("diff --from main").code(1).out;
     assert_eq!(text.matches("/data/key").count(), 1500);
 }
@@ -293,7 +296,7 @@ fn what_a_repo_says_stays_text() {
 }
 
 #[test]
-fn a_side_in_error_is_told() {
+fn errors_of_either_side_are_reported() {
     let sandbox = committed(Sandbox::web().file("broken.yaml", "a: [1\nb: 2\n"));
     std::fs::remove_file(sandbox.path("broken.yaml")).unwrap();
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
@@ -316,7 +319,7 @@ fn new_findings_are_shown() {
     sandbox.write("c.yaml", configs(1, "a"));
     let ran = sandbox.run("diff --from main").code(1);
     assert_eq!(ran.err, "");
-    assert!(ran.out.contains("No policy places any more\n  ConfigMap shop/c0000\n"), "{}", ran.out);
+    assert!(ran.out.contains("No longer matched by a policy\n  ConfigMap shop/c0000\n"), "{}", ran.out);
     assert!(ran.out.contains("New findings\n  warning[unmatched] no policy places"), "{}", ran.out);
     // Findings of the earlier side are not new, even if their lines have changed.
     commit(&sandbox);

@@ -17,14 +17,11 @@ const SHOW: &str = "show() { find \"$@\" -type f | sort | xargs sha256sum; }";
 fn on_disk(options: &str, script: &str) -> Option<Ran> {
     let allowed = Command::new("unshare").args(["-rm", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this kernel allows no mount namespaces");
         return None;
     }
     let sandbox = Sandbox::new();
     sandbox.write("disk/keep", "");
-    let script = format!(
-        "set -eu\nmount -t tmpfs -o {options} none disk\ncd disk\n{SHOW}\n{script}"
-    );
+    let script = format!("set -eu\nmount -t tmpfs -o {options} none disk\ncd disk\n{SHOW}\n{script}");
     Some(sandbox.isolated(&script))
 }
 
@@ -112,7 +109,8 @@ fn commit_on_a_full_disk() {
 
 #[test]
 fn import_on_a_full_disk() {
-    let live = WEB.replace("  namespace: shop\n", "  namespace: shop\n  uid: 7a0d\n  resourceVersion: \"12\"\n");
+    let live =
+        WEB.replace("  namespace: shop\n", "  namespace: shop\n  uid: 7a0d\n  resourceVersion: \"12\"\n");
     let script = format!(
         "cat >live.yaml <<'END'\n{live}END\necho BEFORE; show . ! -name fill; echo FAILS\n{FILL} || :\n\
          $FEDERATE import -f live.yaml --in-place --policy p --quiet || echo code $?\n\

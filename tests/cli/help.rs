@@ -10,8 +10,10 @@ use crate::sandbox::Sandbox;
 const TWO_SCREENS: usize = 80;
 
 /// Examples that the test does not run, with the reason.
-const NOT_RUN: [(&str, &str); 1] =
-    [("federate sync --context hub --namespace platform", "it runs until it is stopped")];
+const NOT_RUN: [(&str, &str); 2] = [
+    ("federate sync --context hub --namespace platform", "it runs until it is stopped"),
+    ("federate install --context hub", "`tests/live` runs it"),
+];
 
 /// The standard output of a command.
 fn output(arguments: &[&str]) -> String {
@@ -107,7 +109,7 @@ fn findings_are_explained() {
 #[cfg(feature = "live")]
 struct World {
     sandbox: Sandbox,
-    _clusters: federate_test_apiserver::Fleet,
+    clusters: federate_test_apiserver::Fleet,
 }
 
 #[cfg(feature = "live")]
@@ -125,16 +127,15 @@ impl World {
         let names = ["eu-1", "eu-2", "us-1", "us-2", "ap-edge"];
         let clusters = federate_test_apiserver::Fleet::start(&names);
         clusters.write_kubeconfig(&sandbox.path("kubeconfig"));
-        let world = Self { sandbox, _clusters: clusters };
-        world.run_objects();
+        let world = Self { sandbox, clusters };
+        world.install();
         world
     }
 
-    /// Creates the Deployment and the Service that `import` reads, and what `kubectl` prints of them.
-    fn run_objects(&self) {
+    /// Creates the Deployment and the Service that `import` reads.
+    fn create_objects(&self) {
         let app = self.sandbox.read("examples/repo/apps/checkout/app.yaml");
-        let mut list = "apiVersion: v1\nkind: List\nitems:\n".to_owned();
-        let mut cluster = self._clusters.cluster("eu-1");
+        let mut cluster = self.clusters.cluster("eu-1");
         cluster.namespace("shop");
         for document in federate_yaml::read(app.as_bytes()).documents {
             let path = match document.value["kind"].as_str() {
@@ -144,14 +145,25 @@ impl World {
             };
             let created = cluster.create(path, &document.value);
             assert_eq!(created.status, 201, "{}", created.object());
-            list += &format!("- {}\n", document.value);
         }
-        self.sandbox.write("live.yaml", list);
+    }
+
+    /// Puts `federate` and a `kubectl` that prints dumps into the search path.
+    fn install(&self) {
+        let app = self.sandbox.read("examples/repo/apps/checkout/app.yaml");
+        let documents = federate_yaml::read(app.as_bytes()).documents.into_iter();
+        let items = documents.map(|document| document.value).filter(|object| object["kind"] != "Secret");
+        let list =
+            serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()});
+        self.sandbox.write("dump.json", list.to_string());
+        let flags = self.sandbox.read("examples/repo/apps/platform/feature-flags.yaml");
+        let mut documents = federate_yaml::read(flags.as_bytes()).documents.into_iter();
+        let crd = documents.find(|document| document.value["kind"] == "CustomResourceDefinition").unwrap();
+        self.sandbox.write("crds.json", crd.value.to_string());
         let hub =
             "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: eu-1}\nspec: {}\n";
         self.sandbox.write("hub-dump.yaml", hub);
-        let kubectl =
-            "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*) cat live.yaml ;;\nesac\n";
+        let kubectl = "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*crds*) cat crds.json ;;\n*) cat dump.json ;;\nesac\n";
         self.sandbox.write("bin/kubectl", kubectl);
         let binary = self.sandbox.path("bin/federate");
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_federate"), binary).unwrap();
@@ -176,6 +188,9 @@ fn examples_work_when_they_are_pasted() {
         let lines = examples(&help(&command, "--help"));
         assert!(!lines.is_empty(), "federate {command} --help has no example");
         let world = World::new();
+        if command == "import" {
+            world.create_objects();
+        }
         for line in lines.iter().filter(|line| NOT_RUN.iter().all(|(skipped, _)| skipped != line)) {
             let output = world.run(line);
             let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -188,7 +188,7 @@ fn what_was_done_for_machines() {
 }
 
 #[test]
-fn styles_that_cannot_be_edited_are_written_anew_and_told() {
+fn uneditable_styles_are_rewritten_and_reported() {
     let text = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  labels: &l {a: b}\n  name: x\n  annotations: *l\n";
     let repo = Sandbox::new().file("a.yaml", text);
     let ran = repo.run("import -f a.yaml --policy p").code(0);
@@ -240,23 +240,27 @@ spec:
     let enabled = repo.run("import -f crd.yaml --as kubefed --enable -o json").code(0).json();
     assert_eq!(enabled["objects"][0]["made"][0]["metadata"], json!({"name": "boxen.x.io"}));
     let ran = repo.run("import -f live.yaml --as kubefed --enable").code(2);
-    assert!(ran.err.contains("live.yaml:2:1") && ran.err.contains("defines no type"), "{}", ran.err);
+    assert!(
+        ran.err.contains("live.yaml:2:1") && ran.err.contains("there is no type to enable"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
-fn misunderstandings_are_told() {
+fn invalid_options_are_refused() {
     let repo = live().file("values.yaml", "replicas: 2\n").file("broken.yaml", "a: [\n");
     for (line, message) in [
-        ("import -f live.yaml", "give --policy NAME, or --cluster-policy NAME"),
-        ("import -f live.yaml --policy Not/One", "cannot be the name of a policy"),
+        ("import -f live.yaml", "name the policy that places the objects"),
+        ("import -f live.yaml --policy Not/One", "is not a valid policy name"),
         ("import -f live.yaml --policy p --cluster-policy p", "cannot be used with"),
-        ("import -f live.yaml --policy p --as nobody", "`nobody` takes no objects in; --as can be karmada"),
+        ("import -f live.yaml --policy p --as nobody", "`nobody` cannot import objects; --as can be karmada"),
         ("import -f live.yaml --policy p --as karmada", "Karmada's policies select objects by themselves"),
         ("import -f live.yaml --cluster m1 --as kubefleet", "KubeFleet's placements select objects"),
         ("import -f live.yaml --policy p --enable", "add --as kubefed"),
-        ("import -f live.yaml --policy p --as kubefed", "holds its own placement"),
+        ("import -f live.yaml --policy p --as kubefed", "a federated object contains its placement"),
         ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
-        ("import -f - --policy p -i", "standard input cannot be written back"),
+        ("import -f - --policy p -i", "cannot write back to standard input"),
         ("import -f absent.yaml --policy p", "absent.yaml: No such file"),
         ("import -f values.yaml --policy p", "there is no Kubernetes object in this file"),
         ("import -f broken.yaml --policy p", "broken.yaml:1:4"),
@@ -282,7 +286,7 @@ data: {password: aHVudGVyMg==}
 ";
     let ran = Sandbox::new().file("secret.yaml", text).run("import -f secret.yaml --policy p").code(2);
     assert!(
-        ran.err.contains("secret.yaml:5:3") && ran.err.contains("is made by Certificate web"),
+        ran.err.contains("secret.yaml:5:3") && ran.err.contains("is created by Certificate web"),
         "{}",
         ran.err
     );

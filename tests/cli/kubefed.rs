@@ -61,7 +61,7 @@ fn each_cluster_is_explained() {
 }
 
 #[test]
-fn what_is_lost_or_useless_is_told() {
+fn lost_replicas_and_useless_policies_are_reported() {
     let ran = shop().run("check").code(1);
     for words in [
         "warning[not-ready]: cluster `gamma` is not ready",

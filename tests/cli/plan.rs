@@ -13,7 +13,7 @@ fn a_divided_deployment_is_shown_with_its_replicas() {
 OBJECT               POLICY                      REPLICAS  CLUSTERS
 Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2
 
-1 object, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched
+1 object, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched, by the rules of karmada 1.19.0
 "
     );
     assert_eq!(ran.err, "");
@@ -94,7 +94,7 @@ fn one_broken_file_hides_nothing_else() {
 #[test]
 fn an_unknown_cluster_is_named() {
     let ran = Sandbox::web().run("plan --cluster m3").code(2);
-    assert_eq!(ran.err, "error: no cluster `m3` in the inventory (there are: m1, m2)\n");
+    assert_eq!(ran.err, "error: no cluster `m3` in the inventory, which has: m1, m2\n");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn only_signed_revisions_are_taken_when_asked() {
         assert!(said.contains(why), "{said}");
     };
     refused("", "needs a revision");
-    refused("--rev HEAD", "it is not signed");
+    refused("--rev HEAD", "there is no signature");
     sandbox.git("config gpg.format ssh");
     sandbox.git("config user.signingkey ./good");
     sandbox.git("commit -q -S --allow-empty -m signed");
@@ -86,10 +86,10 @@ fn only_signed_revisions_are_taken_when_asked() {
     sandbox.run("plan --rev HEAD --verify-signatures --allowed-signers signers").code(0);
     sandbox.git("config user.signingkey ./other");
     sandbox.git("commit -q -S --allow-empty -m stranger");
-    refused("--rev HEAD", "has no good signature");
+    refused("--rev HEAD", "has no valid signature");
     // A signed tag covers the commit that it names.
     sandbox.git("config user.signingkey ./good");
     sandbox.git("tag -s v1 -m one");
     sandbox.run("plan --rev v1 --verify-signatures --allowed-signers signers").code(0);
-    refused("--rev v1^{commit}", "has no good signature");
+    refused("--rev v1^{commit}", "has no valid signature");
 }

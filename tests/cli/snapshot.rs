@@ -83,7 +83,7 @@ fn the_installation_says_which_release_decided() {
     assert_eq!(planned("--karmada-version 1.15.3"), "");
     sandbox.write("scheduler.yaml", scheduler("v1.40.0"));
     let said = sandbox.run(snapshot).code(0).err;
-    assert!(said.contains("karmada: Karmada has no release `v1.40.0` that is known here"), "{said}");
+    assert!(said.contains("karmada: `v1.40.0` is not a known release of Karmada"), "{said}");
 }
 
 #[test]

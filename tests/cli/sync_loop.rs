@@ -194,5 +194,5 @@ fn an_address_that_is_taken_is_an_error() {
         .run("sync -f sync.yaml --state state --webhook-listen 127.0.0.1:0 --webhook-token token")
         .code(2)
         .err;
-    assert!(said.contains("the token of webhooks is empty"), "{said}");
+    assert!(said.contains("the webhook token is empty"), "{said}");
 }

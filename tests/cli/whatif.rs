@@ -33,7 +33,7 @@ fn kubeadmiral() -> Sandbox {
 #[test]
 fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
     let ran = kubeadmiral().run("whatif --lose m1").code(1);
-    let text = "lose m1: nothing is placed elsewhere
+    let text = "lose m1: no placement changes
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT
@@ -77,7 +77,7 @@ fn workloads_are_scaled_clusters_join_and_resize() {
     assert_eq!(added["clusters"]["added"], json!(["n1", "n2", "n3"]));
     assert_eq!(
         repo.run("whatif --label m1=tier=gold").code(0).out,
-        "label m1=tier=gold: nothing is placed elsewhere\n"
+        "label m1=tier=gold: no placement changes\n"
     );
     let resized = repo.run("whatif --capacity m1=10% --scale deployment/shop/web=60 -o json").code(1).json();
     assert_eq!(resized["placements"][0]["replicas"], json!({"from": 6, "to": 60}));
@@ -97,7 +97,7 @@ m3           0     7         0        7  Deployment shop/pinned
 m1           0     3         0        3
 m2           0     2         0        2
 
-0 of 3 clusters can be lost without replicas missing or objects running nowhere
+0 of 3 clusters can be lost without missing replicas or objects that run nowhere
 ";
     assert_eq!(repo.run("whatif --each cluster").code(1).out, table);
     let json = repo.run("whatif --each region -o json").code(1).json();
@@ -109,12 +109,15 @@ m2           0     2         0        2
 fn what_is_not_there_is_an_error() {
     let repo = Sandbox::web();
     for (scenario, words) in [
-        ("", "nothing happens: say what happens, such as `--lose CLUSTER`, or `--each cluster`"),
+        (
+            "",
+            "the scenario is empty: name at least one event, such as `--lose CLUSTER`, or use `--each cluster`",
+        ),
         ("--lose m9", "no cluster `m9` in the inventory (there are: m1, m2)"),
         ("--scale deployment/shop/db=3", "the repo has no template `deployment/shop/db`"),
         ("--capacity m1=50%", "cluster `m1` cannot be resized: its capacity is unknown"),
         ("--taint m1=gpu", "`m1=gpu` is not CLUSTER=KEY[=VALUE]:EFFECT"),
-        ("--add web.yaml", "web.yaml holds no inventory object"),
+        ("--add web.yaml", "web.yaml contains no inventory object"),
         ("--add clusters.yaml", "the inventory already has a cluster `m1`"),
     ] {
         let ran = repo.run(&format!("whatif {scenario}")).code(2);

@@ -92,7 +92,7 @@ fn errors(findings: &[Finding]) -> Result<Vec<String>, String> {
             ) => {
                 errors.push(format!("{id}: {}", finding.code));
             }
-            // Admission would refuse it; the cases store it all the same.
+            // Admission refuses it, but the cases store it.
             (_, "invalid-customization") => {}
             _ => return Err(format!("unexpected error {}: {}", finding.code, finding.message)),
         }
@@ -102,7 +102,7 @@ fn errors(findings: &[Finding]) -> Result<Vec<String>, String> {
     Ok(errors)
 }
 
-/// Lists of objects have no order of their own.
+/// Sorts lists of objects, whose order has no meaning.
 fn sorted(mut expect: Value) -> Value {
     let by_text = |list: &mut Vec<Value>| {
         list.sort_by_key(|v| crate::diff::normal(v).to_string());

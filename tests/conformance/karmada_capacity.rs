@@ -140,7 +140,7 @@ fn monitored(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &json!({"states": states}))
 }
 
-/// Quotas: what members get, what is used, what admission says.
+/// Quotas: those of members, their usage, admission.
 pub(crate) fn quotas(case: &Value) -> Result<(), String> {
     let all = objects(&case["files"]);
     let quotas = of_kind(&all, "FederatedResourceQuota");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::karmada_capacity::{list, objects, seconds};
 
-/// What becomes of taints and bindings, point in time after point in time.
+/// The taints and bindings at each point in time.
 pub(crate) fn failover(case: &Value) -> Result<(), String> {
     let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
     let plane = ControlPlane::new(&objects(&case["files"]), options(&case["flags"]));
@@ -45,7 +45,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// What the world does.
+/// Applies the events of a step.
 fn change(plane: &mut ControlPlane, step: &Value, now: Timestamp) {
     for (cluster, conditions) in entries(&step["conditions"]) {
         let conditions: Vec<Condition> = list(conditions)

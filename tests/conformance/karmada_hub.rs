@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::run;
 
-/// What a hub remembers, and what is decided next.
+/// The memory of a hub, and the next decision.
 pub(crate) fn hub_state(case: &Value) -> Result<(), String> {
     let hub = case["hub"].as_array().expect("a list");
     let objects: Vec<Object> = hub.iter().map(|body| Object::of(body.clone(), "hub")).collect();

@@ -1,4 +1,4 @@
-//! Karmada's cases of customizations: what the interpreter answers to each operation.
+//! Karmada's cases of customizations: the interpreter's answer to each operation.
 
 use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
@@ -67,7 +67,7 @@ fn comparable(mut value: Value) -> Value {
         }
     }
     amounts(&mut value);
-    // What is built in names dependencies in an order of its own.
+    // Built-in interpreters return dependencies in another order.
     if let Some(references) = value.get_mut("dependencies").and_then(Value::as_array_mut) {
         references.sort_by_key(|one| crate::diff::normal(one).to_string());
     }

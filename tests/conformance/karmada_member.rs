@@ -1,5 +1,4 @@
-//! Karmada's cases of an object in a member cluster: what is kept of it when it is updated, and whether
-//! it is healthy.
+//! Karmada's cases of an object in a member cluster: retention and health.
 
 use federate_dialect::{Dialect, HealthState};
 use federate_karmada::{Karmada, RELEASES, member};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use crate::diff::compare;
 use crate::run::observed;
 
-/// The one object of a case: it is stored as it is sent.
+/// The one object of a case.
 fn only(case: &Value) -> &Value {
     let [object] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     object

@@ -39,8 +39,7 @@ struct Hostile {
 impl Hostile {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let this =
-            Self { folder, objects: Vec::new(), revisions: vec!["HEAD".to_owned()], verify: false };
+        let this = Self { folder, objects: Vec::new(), revisions: vec!["HEAD".to_owned()], verify: false };
         this.write("outside/canary.yaml", OUTSIDE.as_bytes());
         this.write("outside/signers", SIGNERS.as_bytes());
         this.write("bare.git/HEAD", b"ref: refs/heads/main\n");

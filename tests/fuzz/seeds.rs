@@ -50,7 +50,8 @@ fn sections(sections: &[&str]) -> Vec<u8> {
 
 /// Repositories with loose objects, with a pack, with tags, links, replaced objects and hostile files.
 pub(crate) fn repositories() -> Vec<Vec<u8>> {
-    const WHO: &str = "author A <a@example.com> 1700000000 +0000\ncommitter A <a@example.com> 1700000000 +0000\n";
+    const WHO: &str =
+        "author A <a@example.com> 1700000000 +0000\ncommitter A <a@example.com> 1700000000 +0000\n";
     let commit = format!("commit\ntree @1\n{WHO}\nfirst\n");
     let signed = format!(
         "commit\ntree @1\nparent @2\n{WHO}gpgsig -----BEGIN SSH SIGNATURE-----\n U1NIU0lH\n -----END SSH SIGNATURE-----\n\nsecond\n"
@@ -59,15 +60,59 @@ pub(crate) fn repositories() -> Vec<Vec<u8>> {
     let with = |more: &[&str]| sections(&[&start[..], more].concat());
     let mut seeds = vec![
         with(&[]),
-        with(&[&signed, "file packed-refs\n# pack-refs with: peeled fully-peeled sorted\n@3 refs/heads/next\n", "rev next", "rev next~1", "verify"]),
-        with(&["tag\nobject @2\ntype commit\ntag v1\ntagger A <a@example.com> 1700000000 +0000\n\none\n", "file refs/tags/v2\n@3\n", "rev v2", "rev v2^{}", "verify"]),
+        with(&[
+            &signed,
+            "file packed-refs\n# pack-refs with: peeled fully-peeled sorted\n@3 refs/heads/next\n",
+            "rev next",
+            "rev next~1",
+            "verify",
+        ]),
+        with(&[
+            "tag\nobject @2\ntype commit\ntag v1\ntagger A <a@example.com> 1700000000 +0000\n\none\n",
+            "file refs/tags/v2\n@3\n",
+            "rev v2",
+            "rev v2^{}",
+            "verify",
+        ]),
         // Links inside, outside, to themselves; a submodule; an entry without an object.
-        with(&["blob\n../outside/canary.yaml", "blob\na.yaml", "blob\nl.yaml", "tree\n120000 k.yaml @3\n120000 l.yaml @5\n120000 m.yaml @4\n160000 s @2\n40000 t @1\n100644 a.yaml @0", &commit.replace("@1", "@6"), "rev @{0}", "file refs/heads/links\n@7\n", "rev links"]),
+        with(&[
+            "blob\n../outside/canary.yaml",
+            "blob\na.yaml",
+            "blob\nl.yaml",
+            "tree\n120000 k.yaml @3\n120000 l.yaml @5\n120000 m.yaml @4\n160000 s @2\n40000 t @1\n100644 a.yaml @0",
+            &commit.replace("@1", "@6"),
+            "rev @{0}",
+            "file refs/heads/links\n@7\n",
+            "rev links",
+        ]),
         // Trees that hold each other.
-        with(&["tree\n40000 a @1\n40000 b @1\n40000 c @1", "tree\n40000 a @3\n40000 b @3\n40000 c @3", "tree\n40000 a @4\n40000 b @4\n40000 c @4", &commit.replace("@1", "@5"), "file refs/heads/deep\n@6\n", "rev deep"]),
-        with(&["file refs/replace/0123456789012345678901234567890123456789\n@2\n", "file info/grafts\n@2 @2\n", "file shallow\n@2\n", "file objects/info/alternates\n../../outside\n/\n", "rev HEAD@{1}", "verify"]),
-        with(&["file config\n[core]\n bare = true\n fsmonitor = touch ../outside/ran\n hooksPath = hooks\n worktree = ../outside\n[gpg]\n program = touch\n[gpg \"ssh\"]\n program = touch\n[include]\n path = ../outside/canary.yaml\n[extensions]\n objectFormat = sha256\n", "verify"]),
-        with(&["file HEAD\nref: ../../outside/canary.yaml\n", "file refs/heads/loop\nref: refs/heads/loop\n", "file commondir\n../outside\n", "rev loop", "rev refs/heads/../../../outside/canary.yaml"]),
+        with(&[
+            "tree\n40000 a @1\n40000 b @1\n40000 c @1",
+            "tree\n40000 a @3\n40000 b @3\n40000 c @3",
+            "tree\n40000 a @4\n40000 b @4\n40000 c @4",
+            &commit.replace("@1", "@5"),
+            "file refs/heads/deep\n@6\n",
+            "rev deep",
+        ]),
+        with(&[
+            "file refs/replace/0123456789012345678901234567890123456789\n@2\n",
+            "file info/grafts\n@2 @2\n",
+            "file shallow\n@2\n",
+            "file objects/info/alternates\n../../outside\n/\n",
+            "rev HEAD@{1}",
+            "verify",
+        ]),
+        with(&[
+            "file config\n[core]\n bare = true\n fsmonitor = touch ../outside/ran\n hooksPath = hooks\n worktree = ../outside\n[gpg]\n program = touch\n[gpg \"ssh\"]\n program = touch\n[include]\n path = ../outside/canary.yaml\n[extensions]\n objectFormat = sha256\n",
+            "verify",
+        ]),
+        with(&[
+            "file HEAD\nref: ../../outside/canary.yaml\n",
+            "file refs/heads/loop\nref: refs/heads/loop\n",
+            "file commondir\n../outside\n",
+            "rev loop",
+            "rev refs/heads/../../../outside/canary.yaml",
+        ]),
     ];
     seeds.extend(packed());
     seeds
@@ -97,7 +142,7 @@ fn packed() -> Option<Vec<u8>> {
     let mut seed = format!("file refs/heads/main\n{tip}\n{BETWEEN}rev main~1").into_bytes();
     for entry in fs::read_dir(packs).ok()?.filter_map(Result::ok) {
         let name = entry.file_name().into_string().ok()?;
-        if name.ends_with(".pack") || name.ends_with(".idx") {
+        if name.rsplit_once('.').is_some_and(|(_, kind)| ["pack", "idx"].contains(&kind)) {
             seed.extend_from_slice(format!("{BETWEEN}file objects/pack/{name}\n").as_bytes());
             seed.extend_from_slice(&fs::read(entry.path()).ok()?);
         }

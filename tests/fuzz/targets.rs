@@ -220,7 +220,7 @@ fn hmac(key: &str, text: &[u8]) -> String {
     let pad = |with: u8| block.map(|byte| byte ^ with);
     let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
     let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    outer.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Only a webhook that is signed with the token, or that names it, counts.

@@ -55,7 +55,7 @@ pub(crate) const SCRIPTS: [&str; 64] = [
     "function F() error({ code = 1, message = 'no string' }) end",
     "function F() local function f(...) return f(1, ...) end return f() end",
     "function F() return table.concat({}, 'x', 1, 1e9) end",
-    "return F()",
+    "do return F() end",
     "function F() while true do type(1) end end",
     "function F() local function f(...) while true do select('#', ...) end end local t = {} for i = 1, 4000 do t[i] = i end f(unpack(t)) end",
     "function F() local t = {} for i = 1, 5e5 do t[i] = i end for i = 1, 5e5 do t[i] = nil end while true do next(t) end end",

@@ -1,4 +1,4 @@
-//! What runs already is taken over without a restart.
+//! Existing objects are adopted without a restart.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) fn by_kubectl(sandbox: &Sandbox, labels: &Value) {
 }
 
 #[test]
-fn what_kubectl_apply_made_is_taken_over_without_a_restart() {
+fn objects_of_kubectl_apply_are_adopted_without_a_restart() {
     let sandbox = Sandbox::anywhere_with_nodes(&["m1"]);
     by_kubectl(&sandbox, &json!({"old": "label"}));
     let running = sandbox.running("m1");
@@ -37,8 +37,8 @@ fn what_kubectl_apply_made_is_taken_over_without_a_restart() {
     let after = sandbox.get("m1", WEB);
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["spec"], before["spec"]);
-    assert_eq!(after["metadata"]["labels"].get("old"), None, "what is not rendered goes, as it would have");
-    // Controllers own the status, and what they annotate.
+    assert_eq!(after["metadata"]["labels"].get("old"), None, "labels that are not rendered are removed");
+    // Controllers own the status, and their annotations.
     let ours =
         |entry: &&Value| entry["subresource"].is_null() && entry["manager"] != "kube-controller-manager";
     let managers: Vec<&str> = after["metadata"]["managedFields"]
@@ -59,7 +59,7 @@ fn what_kubectl_apply_made_is_taken_over_without_a_restart() {
 }
 
 #[test]
-fn what_would_restart_is_left() {
+fn an_adoption_that_would_restart_pods_is_refused() {
     let sandbox = Sandbox::anywhere_with_nodes(&["m1"]);
     by_kubectl(&sandbox, &json!({}));
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
@@ -68,7 +68,7 @@ fn what_would_restart_is_left() {
     let ran = sandbox.apply("--adopt if-no-restart -o json").code(2);
     let action = ran.action("m1", "Deployment", "web");
     assert_eq!(action["action"], "conflict");
-    assert!(ran.err.contains("Deployment shop/web: it is there already"), "{ran:#?}");
+    assert!(ran.err.contains("Deployment shop/web: it exists already"), "{ran:#?}");
     assert!(action["reason"].as_str().unwrap().contains("restart"), "{action}");
     let after = sandbox.get("m1", WEB);
     assert_eq!(
@@ -76,4 +76,44 @@ fn what_would_restart_is_left() {
         (&before["spec"], &before["metadata"]["labels"])
     );
     assert_eq!(sandbox.running("m1"), running);
+}
+
+#[test]
+fn the_annotation_of_kubectl_is_no_difference() {
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    by_kubectl(&sandbox, &json!({}));
+    let ran = sandbox.apply("--adopt if-no-diff -o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "adopt", "{ran:#?}");
+    let annotations = sandbox.get("m1", WEB)["metadata"]["annotations"].clone();
+    assert_eq!(
+        annotations.get("kubectl.kubernetes.io/last-applied-configuration"),
+        None,
+        "it has no meaning any more"
+    );
+}
+
+#[test]
+fn objects_of_controllers_and_other_tools_need_force() {
+    for (metadata, owner) in [
+        (json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}), "Flux (kustomize apps)"),
+        (
+            json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:shop/web"}}),
+            "Argo CD (application shop)",
+        ),
+        (
+            json!({"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "App", "name": "web", "uid": "1", "controller": true}]}),
+            "App web, its controller",
+        ),
+    ] {
+        let sandbox = Sandbox::new(&["m1"]);
+        by_kubectl(&sandbox, &json!({}));
+        sandbox.edit("m1", "tool", WEB, &json!({"metadata": metadata}));
+        sandbox.write("web.yaml", &deployment("nginx:1.28"));
+        let ran = sandbox.apply("--adopt always -o json").code(2);
+        let web = ran.action("m1", "Deployment", "web");
+        assert_eq!(web["action"], "conflict", "{web}");
+        assert!(web["reason"].as_str().unwrap().starts_with(&format!("it belongs to {owner}; ")), "{web}");
+        let ran = sandbox.apply("--adopt always --force -o json").code(0);
+        assert_eq!(ran.action("m1", "Deployment", "web")["action"], "adopt", "{ran:#?}");
+    }
 }

@@ -37,7 +37,7 @@ webhooks:
 ";
 
 #[test]
-fn everything_is_created_in_order_and_then_left_alone() {
+fn objects_are_created_in_order_and_then_unchanged() {
     let sandbox =
         Sandbox::anywhere(&["m1"]).file("crd.yaml", WIDGETS).file("w.yaml", WIDGET).file("hook.yaml", HOOK);
     let ran = sandbox.apply("-o json").code(0);
@@ -79,6 +79,20 @@ fn everything_is_created_in_order_and_then_left_alone() {
 }
 
 #[test]
+fn a_definition_and_objects_by_it_change_together() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("widgets.yaml", WIDGETS).file("w.yaml", WIDGET);
+    sandbox.apply("").code(0);
+    sandbox.write(
+        "widgets.yaml",
+        &WIDGETS.replace("color: {type: string}", "color: {type: string}, shape: {type: string}"),
+    );
+    sandbox.write("w.yaml", &WIDGET.replace("color: red", "color: red, shape: round"));
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Widget", "w")["outcome"], "done", "{ran:#?}");
+    assert_eq!(sandbox.get("m1", "/apis/example.com/v1/namespaces/shop/widgets/w")["spec"]["shape"], "round");
+}
+
+#[test]
 fn only_what_differs_is_written() {
     let sandbox =
         Sandbox::anywhere(&["m1", "m2"]).file("a.yaml", &config("a", "1")).file("b.yaml", &config("b", "1"));
@@ -108,7 +122,7 @@ fn one_cluster_of_several() {
 }
 
 #[test]
-fn what_is_no_longer_wanted_is_deleted() {
+fn objects_that_are_no_longer_rendered_are_deleted() {
     let names = ["a", "b", "c", "d"];
     let sandbox = Sandbox::anywhere(&["m1"]);
     for name in names {
@@ -140,7 +154,7 @@ fn what_is_no_longer_wanted_is_deleted() {
         assert_eq!(action["action"], "skip");
         assert!(action["reason"].as_str().unwrap().contains("more than 30 %"), "{action}");
     }
-    assert!(ran.err.starts_with("error: m1: 3 of the 5 objects"), "{}", ran.err);
+    assert!(ran.err.starts_with("error: m1: 3 of the 5 managed objects"), "{}", ran.err);
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
     sandbox.apply("--prune-limit 100").code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
@@ -176,7 +190,7 @@ fn dry_runs_store_nothing() {
     let ran = sandbox.apply("--dry-run=server -o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
     sandbox.wrote("m1", 0);
-    // The Deployment's namespace is not there yet, so it cannot be tried.
+    // The Deployment's namespace does not exist yet, so that it cannot be dry-run.
     sandbox.tried("m1", 1);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop") && !sandbox.has("m1", PARENT));
 }
@@ -206,7 +220,7 @@ fn kinds_of_the_cluster_are_looked_up() {
     // The default that the definition names is no difference.
     let ran = sandbox.apply("-o json").code(0);
     assert_eq!(ran.action("m1", "Widget", "w")["action"], "unchanged");
-    // What is no longer wanted is found by the inventory alone.
+    // Objects that are no longer rendered are found by the ApplySet alone.
     sandbox.remove("w.yaml");
     sandbox.apply("--prune-limit 100").code(0);
     assert!(!sandbox.has("m1", "/apis/example.com/v1/namespaces/shop/widgets/w"));
@@ -225,6 +239,10 @@ fn many_objects_are_read_in_few_requests() {
     let ran = sandbox.apply("-o json").code(0);
     assert!(!ran.out.contains("\"create\"") && !ran.out.contains("\"update\""));
     sandbox.wrote("m1", 0);
+    if !sandbox.is_real() {
+        let requests = sandbox.fleet.cluster("m1").answered().len();
+        assert!(requests <= 8, "an unchanged run makes few requests: {requests}");
+    }
     // Two pages of ConfigMaps.
     sandbox.read("m1", 3 + 1, 1);
 }

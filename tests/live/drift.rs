@@ -11,7 +11,7 @@ use federate_test_apiserver::{Fault, FaultKind};
 
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// Changes an object of `m1` as somebody does.
+/// Edits an object of `m1`.
 #[track_caller]
 fn edit(sandbox: &Sandbox, manager: &str, path: &str, patch: &Value) {
     sandbox.edit("m1", manager, path, patch);
@@ -37,7 +37,7 @@ fn actions(ran: &Ran) -> Vec<Value> {
 }
 
 /// What drifted: cluster and object, with the fields or the reason.
-fn told(ran: &Ran) -> Vec<String> {
+fn reported(ran: &Ran) -> Vec<String> {
     let line = |action: &Value| {
         let diffs = action["diffs"].as_array().unwrap().iter().map(|diff| diff["path"].as_str().unwrap());
         let words: Vec<&str> = action["reason"].as_str().into_iter().chain(diffs).collect();
@@ -54,17 +54,17 @@ fn told(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn field_culprit_and_time_are_told_and_nothing_is_written() {
+fn field_manager_and_time_are_reported_and_nothing_is_written() {
     let sandbox = Sandbox::anywhere(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
     let reader = granted(&sandbox, "drift");
     let missing = sandbox.run("drift", &format!("-o json --cluster m1 {reader}")).code(1);
     assert_eq!(
-        told(&missing),
+        reported(&missing),
         ["m1 create web: it is missing", "m1 create a: it is missing", "m1 create shop: it is missing"]
     );
     sandbox.apply("").code(0);
     let clean = sandbox.run("drift", "").code(0);
-    assert_eq!(clean.err, "", "where there is no terminal, nobody is told how far it is");
+    assert_eq!(clean.err, "", "without a terminal no progress is shown");
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     let time = sandbox.get("m1", WEB)["metadata"]["managedFields"]
         .as_array()
@@ -91,7 +91,7 @@ fn field_culprit_and_time_are_told_and_nothing_is_written() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_reached_is_told_beside_the_others() {
+fn a_cluster_that_cannot_be_reached_is_reported_beside_the_others() {
     let sandbox = Sandbox::new(&["m1", "m2"]);
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
@@ -108,7 +108,7 @@ fn a_cluster_that_cannot_be_reached_is_told_beside_the_others() {
 }
 
 #[test]
-fn what_others_may_change_is_no_drift_unless_all_is_asked_for() {
+fn fields_of_others_are_drift_only_in_full_reports() {
     let sandbox = Sandbox::anywhere(&["m1"]);
     sandbox.apply("").code(0);
     let extra = json!({
@@ -144,11 +144,11 @@ fn what_others_may_change_is_no_drift_unless_all_is_asked_for() {
 
     // A person who scales is no autoscaler.
     edit(&sandbox, "kubectl", &format!("{WEB}/scale"), &json!({"spec": {"replicas": 9}}));
-    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), ["m1 update web: /spec/replicas"]);
+    assert_eq!(reported(&sandbox.run("drift", "-o json").code(1)), ["m1 update web: /spec/replicas"]);
 }
 
 #[test]
-fn exactly_what_drifted_is_put_back() {
+fn exactly_the_drifted_fields_are_corrected() {
     let ignore = json!({"ignore": [{"kinds": ["Deployment.apps"], "paths": ["/spec/replicas"]}]});
     let sandbox =
         Sandbox::anywhere(&["m1", "m2"]).setting("drift", &ignore).file("a.yaml", &config("a", "1"));
@@ -169,14 +169,14 @@ fn exactly_what_drifted_is_put_back() {
         sandbox.forget(cluster);
     }
     let ran = sandbox.run("drift", "--correct -o json").code(0);
-    assert_eq!(told(&ran), ["m1 update web: /spec/template/spec/containers[name=web]/image"]);
+    assert_eq!(reported(&ran), ["m1 update web: /spec/template/spec/containers[name=web]/image"]);
     sandbox.wrote("m1", 1);
     sandbox.wrote("m2", 0);
     assert_eq!(actions(&ran)[0]["result"]["spec"]["replicas"], 5);
 
     let web = sandbox.get("m1", WEB);
     assert_eq!(web["spec"]["replicas"], 5, "what is ignored stays");
-    assert_eq!(web["metadata"]["annotations"]["note"], "by hand", "so does what nobody rendered");
+    assert_eq!(web["metadata"]["annotations"]["note"], "by hand", "so does a field that is not rendered");
     let containers = web["spec"]["template"]["spec"]["containers"].as_array().unwrap();
     let images: Vec<&str> = containers.iter().map(|c| c["image"].as_str().unwrap()).collect();
     assert_eq!(images, ["proxy:1", "nginx:1.27"], "in the order that it had");
@@ -198,7 +198,7 @@ fn exactly_what_drifted_is_put_back() {
 }
 
 #[test]
-fn what_was_put_back_goes_when_it_is_no_longer_rendered() {
+fn corrected_fields_are_removed_when_they_are_no_longer_rendered() {
     let two =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {k: '1', l: '1'}\n";
     let sandbox = Sandbox::anywhere(&["m1"]).file("a.yaml", two);
@@ -207,13 +207,17 @@ fn what_was_put_back_goes_when_it_is_no_longer_rendered() {
     sandbox.run("drift", "--correct").code(0);
     sandbox.write("a.yaml", &config("a", "1"));
     let ran = sandbox.run("drift", "-o json").code(1);
-    assert_eq!(told(&ran), ["m1 update a: /data/l"], "a field of ours that is not rendered is drift");
+    assert_eq!(
+        reported(&ran),
+        ["m1 update a: /data/l"],
+        "a field that federate owns and no longer renders is drift"
+    );
     sandbox.run("drift", "--correct").code(0);
     assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"], json!({"k": "1"}));
 }
 
 #[test]
-fn missing_objects_are_made_and_surplus_ones_deleted_within_limits() {
+fn missing_objects_are_created_and_surplus_ones_deleted_within_limits() {
     let sandbox = Sandbox::anywhere(&["m1"]);
     for name in ["a", "b", "c", "d", "e"] {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
@@ -223,50 +227,53 @@ fn missing_objects_are_made_and_surplus_ones_deleted_within_limits() {
     sandbox.remove("a.yaml");
     sandbox.delete("m1", &format!("{CONFIGS}/b"));
 
-    let drifted = ["m1 delete a: it is no longer wanted", "m1 create b: it is missing"];
-    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), drifted);
+    let drifted = ["m1 delete a: it is no longer rendered", "m1 create b: it is missing"];
+    assert_eq!(reported(&sandbox.run("drift", "-o json").code(1)), drifted);
     let kept = sandbox.run("drift", "--correct --no-prune -o json").code(1);
-    assert_eq!(told(&kept)[0], "m1 skip a: it is no longer wanted, and --no-prune keeps it");
+    assert_eq!(reported(&kept)[0], "m1 skip a: it is no longer rendered, and --no-prune keeps it");
     assert!(sandbox.has("m1", &format!("{CONFIGS}/a")) && sandbox.has("m1", &format!("{CONFIGS}/b")));
-    assert_eq!(told(&sandbox.run("drift", "--correct -o json").code(0)), drifted[..1]);
+    assert_eq!(reported(&sandbox.run("drift", "--correct -o json").code(0)), drifted[..1]);
     assert!(!sandbox.has("m1", &format!("{CONFIGS}/a")));
 
     for name in ["b", "c", "d"] {
         sandbox.remove(&format!("{name}.yaml"));
     }
     let ran = sandbox.run("drift", "--correct -o json").code(1);
-    assert!(told(&ran)[0].contains("more than 30 %"), "{ran:#?}");
+    assert!(reported(&ran)[0].contains("more than 30 %"), "{ran:#?}");
     assert!(sandbox.has("m1", &format!("{CONFIGS}/b")));
     sandbox.run("drift", "--correct --prune-limit 100").code(0);
     assert!(!sandbox.has("m1", &format!("{CONFIGS}/b")) && sandbox.has("m1", &format!("{CONFIGS}/e")));
 
-    // A namespace takes others with it: it is told, and deleted only where that is said.
+    // Deleting a namespace deletes its objects: it is reported, and deleted only with --prune-kinds.
     sandbox.remove("namespace.yaml");
-    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), ["m1 delete shop: it is no longer wanted"]);
+    assert_eq!(
+        reported(&sandbox.run("drift", "-o json").code(1)),
+        ["m1 delete shop: it is no longer rendered"]
+    );
     let ran = sandbox.run("drift", "--correct --prune-limit 100 -o json").code(1);
-    assert!(told(&ran)[0].contains("--prune-kinds Namespace"), "{ran:#?}");
+    assert!(reported(&ran)[0].contains("--prune-kinds Namespace"), "{ran:#?}");
     sandbox.run("drift", "").code(1);
 }
 
 #[test]
-fn objects_of_others_are_told_and_left() {
+fn objects_of_others_are_reported_and_left_alone() {
     let sandbox = Sandbox::anywhere(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.create_namespace("m1");
     let foreign =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}});
     sandbox.create("m1", CONFIGS, "test", &foreign);
     let before = sandbox.get("m1", &format!("{CONFIGS}/a"));
-    assert!(told(&sandbox.run("drift", "-o json").code(1)).contains(&"m1 update a: /data/k".to_owned()));
+    assert!(reported(&sandbox.run("drift", "-o json").code(1)).contains(&"m1 update a: /data/k".to_owned()));
     let ran = sandbox.run("drift", "--correct -o json").code(1);
     let action = ran.action("m1", "ConfigMap", "a");
     assert_eq!(action["action"], "conflict");
-    assert!(action["reason"].as_str().unwrap().starts_with("it is not ours"), "{action}");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is not managed by federate"), "{action}");
     assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a")), before);
     assert!(sandbox.has("m1", WEB), "what was missing is there");
 }
 
 #[test]
-fn what_fails_is_told() {
+fn failures_are_reported() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
@@ -275,11 +282,11 @@ fn what_fails_is_told() {
     let ran = sandbox.run("drift", "--correct").code(2);
     assert!(ran.err.contains("error: m1: Deployment shop/web: "), "{ran:#?}");
     assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"]["k"], "1");
-    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)).len(), 1);
+    assert_eq!(reported(&sandbox.run("drift", "-o json").code(1)).len(), 1);
 }
 
 #[test]
-fn what_somebody_changes_meanwhile_is_not_lost() {
+fn concurrent_changes_are_not_lost() {
     let sandbox =
         Sandbox::new(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
     sandbox.apply("").code(0);
@@ -305,7 +312,7 @@ fn what_somebody_changes_meanwhile_is_not_lost() {
 }
 
 #[test]
-fn secrets_are_put_back_without_being_shown() {
+fn secrets_are_corrected_without_being_shown() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {k: hunter2, l: other}\n";
     let sandbox = Sandbox::anywhere(&["m1"]).file("s.yaml", secret);
     sandbox.apply("").code(0);
@@ -324,7 +331,7 @@ fn secrets_are_put_back_without_being_shown() {
 }
 
 #[test]
-fn a_list_that_nobody_divides_is_put_back_as_a_whole() {
+fn an_atomic_list_is_corrected_as_a_whole() {
     let with = |args: &str| deployment("nginx:1.27").replace("image:", &format!("args: [{args}], image:"));
     let sandbox = Sandbox::anywhere(&["m1"]).file("web.yaml", &with("a, b, c"));
     sandbox.apply("").code(0);

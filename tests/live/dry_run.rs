@@ -1,4 +1,4 @@
-//! What is only tried: no request of a dry run, nor of a command that only reads, may change a cluster.
+//! Dry runs: no request of a dry run, or of a command that only reads, may change a cluster.
 
 use serde_json::{Value, json};
 

@@ -58,7 +58,7 @@ fn settled(sandbox: &Sandbox) {
 fn replicas_belong_to_an_autoscaler_after_creation() {
     let sandbox = sandbox().file("scaler.yaml", AUTOSCALER);
     sandbox.apply("").code(0);
-    assert_eq!(sandbox.get("m1", WEB)["spec"]["replicas"], 2, "whoever creates it says how many there are");
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["replicas"], 2, "the creation sets the replicas");
     // It has not scaled yet, so the field is still of federate: it keeps what runs.
     sandbox.write("web.yaml", &deployment("nginx:1.28").replace("replicas: 2", "replicas: 4"));
     sandbox.apply("").code(0);

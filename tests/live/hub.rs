@@ -98,8 +98,8 @@ fn karmadas_inventory_leads_to_its_clusters() {
     assert!(sandbox.has("m1", WEB), "{ran:#?}");
     let ran = sandbox.apply("--hub-context hub --adopt always").code(2);
     for line in [
-        "error: missing: the hub's Secret karmada-cluster/missing, which its inventory names: it is not there",
-        "error: no-ca: the hub's Secret karmada-cluster/no-ca, which its inventory names: it has no `caBundle`",
+        "error: missing: the hub's Secret karmada-cluster/missing, which the inventory object names: it does not exist",
+        "error: no-ca: the hub's Secret karmada-cluster/no-ca, which the inventory object names: it has no `caBundle`",
         "error: pulled: its Cluster has no spec.secretRef (its agent pulls, and lent no credentials); name a context",
     ] {
         assert!(ran.err.contains(line), "{ran:#?}");
@@ -133,7 +133,7 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
     let other = karmada(&sandbox, "other", json!({}));
     joined(&sandbox, &other);
     let ran = sandbox.run("drift", "--hub-context hub").code(2);
-    assert!(ran.err.contains("the hub has no Cluster m1, only the repo has"), "{ran:#?}");
+    assert!(ran.err.contains("Cluster m1 is in the repo, but not on the hub"), "{ran:#?}");
 
     joined(&sandbox, &right);
     for (field, change) in [
@@ -148,11 +148,11 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
         repo(change);
         for command in ["drift", "apply"] {
             let ran = sandbox.run(command, "--hub-context hub").code(2);
-            let told = format!("error: m1: Cluster m1 has another {field} in the repo than on the hub");
-            assert!(ran.err.contains(&told), "{ran:#?}");
+            let refusal = format!("error: m1: Cluster m1 has another {field} in the repo than on the hub");
+            assert!(ran.err.contains(&refusal), "{ran:#?}");
         }
     }
-    assert_eq!(attacker.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody was called");
+    assert_eq!(attacker.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "no server was called");
     let read = |request: &Request| request.path.contains("/secrets/admin");
     assert!(!sandbox.fleet.cluster("hub").answered().iter().any(read));
 

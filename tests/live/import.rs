@@ -232,7 +232,7 @@ fn secrets_are_named_and_never_printed() {
         "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"password\":\"aHVudGVyMg==\"}}"}}});
     create(&sandbox, "/api/v1/namespaces/shop/secrets", "Secret", "db", &secret);
     let ran = sandbox.import("deploy,secrets -n shop --as karmada").code(2);
-    assert!(ran.err.contains("Secrets are taken in by name only (secret/NAME)"), "{}", ran.err);
+    assert!(ran.err.contains("Secrets are imported by name only (secret/NAME)"), "{}", ran.err);
     assert!(sandbox.files("shop").is_empty());
     for options in ["-o yaml", "--dry-run", "-o json --dry-run", "--as kubefed --dry-run", "-o json"] {
         let dialect = if options.contains("--as") { "" } else { "--as karmada" };
@@ -244,15 +244,15 @@ fn secrets_are_named_and_never_printed() {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_nothing_is_written() {
+fn errors_are_reported_and_nothing_is_written() {
     let sandbox = sandbox();
     for (line, message) in [
-        ("deploy/web,api -n shop --as karmada", "Deployment shop/web,api is not there"),
-        ("deploy/web deploy/api -n shop --as karmada", "Deployment shop/api is not there"),
-        ("deploy/web --as karmada", "Deployment default/web is not there"),
-        ("deploy/web -n shop -l a=b --as karmada", "by name or by -l"),
+        ("deploy/web,api -n shop --as karmada", "Deployment shop/web,api does not exist"),
+        ("deploy/web deploy/api -n shop --as karmada", "Deployment shop/api does not exist"),
+        ("deploy/web --as karmada", "Deployment default/web does not exist"),
+        ("deploy/web -n shop -l a=b --as karmada", "by name or with -l"),
         ("deploy/web -A --as karmada", "leave out --all-namespaces"),
-        ("deploy/web -n shop", "no policy is named"),
+        ("deploy/web -n shop", "name the policy that places the objects"),
         ("deploy/web -n shop --as karmada --policy p", "Karmada's policies select objects by themselves"),
         ("deploy/web -f a.yaml --as karmada", "cannot be used with"),
     ] {

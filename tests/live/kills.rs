@@ -8,15 +8,17 @@ use crate::sandbox::{Sandbox, config, deployment};
 /// One state of the repo after another: objects change, come and go.
 fn change(sandbox: &Sandbox, at: u32) {
     sandbox.write("web.yaml", &deployment(&format!("nginx:1.{at}")));
-    let present = (0..20).filter(|name| (name + at) % 4 != 0);
-    let configs: Vec<String> = present.map(|name| config(&format!("c{name}"), &(at + name).to_string())).collect();
+    let present = (0..20).filter(|name| !(name + at).is_multiple_of(4));
+    let configs: Vec<String> =
+        present.map(|name| config(&format!("c{name}"), &(at + name).to_string())).collect();
     sandbox.write("many.yaml", &configs.join("---\n"));
 }
 
 #[test]
 fn runs_that_are_killed_leave_what_undisturbed_runs_leave() {
     // Five kills for each change; `FEDERATE_TEST_KILLS` asks for more.
-    let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20_u32);
+    let kills =
+        std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20_u32);
     let changes = kills.div_ceil(5);
     let undisturbed = Sandbox::new(&["m1", "m2"]);
     change(&undisturbed, changes - 1);

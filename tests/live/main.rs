@@ -1,5 +1,5 @@
-//! `federate apply` and `federate drift` against API servers over HTTPS on loopback: what they ask them, what
-//! they leave there, and what they make of servers that misbehave.
+//! `federate apply` and `federate drift` against API servers over HTTPS on loopback: their requests, the resulting
+//! objects, and how they handle faults of servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,6 +24,7 @@ mod fights;
 mod hub;
 mod import;
 mod kills;
+mod memory;
 mod order;
 mod outcomes;
 mod reach;

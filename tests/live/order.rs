@@ -109,7 +109,7 @@ metadata: {name: robot, namespace: shop}
 }
 
 #[test]
-fn a_token_of_no_account_is_told_at_once() {
+fn a_token_without_its_account_is_reported_at_once() {
     let secret = "apiVersion: v1
 kind: Secret
 type: kubernetes.io/service-account-token
@@ -163,7 +163,7 @@ fn a_failure_holds_back_only_what_may_depend_on_it() {
     assert!(!sandbox.has("m1", &format!("{other}/a")), "what is elsewhere goes");
     assert!(sandbox.has("m1", &format!("{CONFIGS}/a")), "what the Deployment may need stays");
     assert!(sandbox.has("m1", HOOK), "a webhook that blocks nothing needs nothing");
-    let held = "error: m1: ConfigMap shop/a: not deleted, because Deployment shop/web could not be applied, which may need it";
+    let held = "error: m1: ConfigMap shop/a: not deleted, because Deployment shop/web, which may need it, could not be applied";
     assert!(lines(&ran).contains(&held.to_owned()), "{ran:#?}");
     sandbox.apply("").code(0);
     assert!(!sandbox.has("m1", &format!("{CONFIGS}/a")));
@@ -173,7 +173,7 @@ fn a_failure_holds_back_only_what_may_depend_on_it() {
 fn a_webhook_waits_for_its_service() {
     let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", &hook("Fail", "configmaps"));
     let ran = sandbox.apply("--wait 1s").code(2);
-    assert!(ran.err.contains("nothing serves Service shop/hook after 1 s"), "{ran:#?}");
+    assert!(ran.err.contains("Service shop/hook has no ready endpoint after 1 s"), "{ran:#?}");
     assert!(sandbox.has("m1", WEB) && !sandbox.has("m1", HOOK));
     serve(&sandbox);
     sandbox.apply("").code(0);
@@ -195,7 +195,7 @@ fn probed(sandbox: &Sandbox) -> u16 {
 }
 
 #[test]
-fn a_webhook_that_blocks_is_mended_first_or_named() {
+fn a_webhook_that_blocks_is_repaired_first_or_named() {
     let sandbox = Sandbox::anywhere(&["m1"]);
     sandbox.apply("").code(0);
     let body: Value =
@@ -208,10 +208,10 @@ fn a_webhook_that_blocks_is_mended_first_or_named() {
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
     let ran = sandbox.apply("").code(2);
-    let named = "ConfigMap shop/a: webhook hook.example.com blocks it: ValidatingWebhookConfiguration hook-shop asks \
+    let named = "ConfigMap shop/a: webhook hook.example.com blocks it: ValidatingWebhookConfiguration hook-shop calls \
                  Service shop/hook, which does not answer; nothing in the repo serves it";
     assert!(ran.err.contains(named), "{ran:#?}");
-    // A run that mends it needs no second one.
+    // One run repairs it and applies the rest.
     sandbox.write("hook.yaml", &hook("Ignore", "configmaps"));
     sandbox.apply("--adopt always").code(0);
     assert!(sandbox.has("m1", &format!("{CONFIGS}/a")));

@@ -23,17 +23,17 @@ fn half_reachable() -> Sandbox {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_called_free_of_drift() {
+fn an_unreachable_cluster_is_not_reported_as_free_of_drift() {
     let sandbox = half_reachable();
     let drift = |arguments: &str| sandbox.run("drift", arguments).code(2).out;
     assert_eq!(drift(""), "no drift in the 1 cluster that could be read; unknown in m2\n");
     assert_eq!(drift("--cluster m2"), "unknown: no cluster could be read (m2)\n");
     assert!(drift("-o markdown").contains("\nm2 could not be read: it cannot be reached: "));
     assert!(drift("-o junit").contains("<testsuite name=\"m2\" tests=\"1\" errors=\"1\">"));
-    let told = clusters(&sandbox.run("drift", "-o json").code(2));
-    assert_eq!((&told[0]["name"], &told[0]["outcome"]), (&json!("m1"), &json!("done")));
-    assert_eq!(told[1]["outcome"], "failed");
-    assert!(told[1]["error"].as_str().unwrap().starts_with("it cannot be reached: "), "{told}");
+    let clusters = clusters(&sandbox.run("drift", "-o json").code(2));
+    assert_eq!((&clusters[0]["name"], &clusters[0]["outcome"]), (&json!("m1"), &json!("done")));
+    assert_eq!(clusters[1]["outcome"], "failed");
+    assert!(clusters[1]["error"].as_str().unwrap().starts_with("it cannot be reached: "), "{clusters}");
     let applied = sandbox.apply("--cluster m2").code(2).out;
     assert!(applied.ends_with("1 cluster failed\n") && !applied.contains("nothing to do"), "{applied}");
 }
@@ -60,12 +60,15 @@ webhooks:
     let b = ran.action("m1", "ConfigMap", "b");
     assert!(b["error"].as_str().unwrap().contains("out of order"), "{b}");
     let hook = ran.action("m1", "ValidatingWebhookConfiguration", "hook-shop");
-    assert_eq!(hook["reason"], "not applied, because ConfigMap shop/b could not be, which may serve it");
+    assert_eq!(
+        hook["reason"],
+        "not applied, because ConfigMap shop/b, which may serve it, could not be applied"
+    );
     assert_eq!(clusters(&ran)[0]["outcome"], "failed");
 }
 
 #[test]
-fn rows_that_say_the_same_are_one() {
+fn equal_rows_are_folded() {
     let all: String = (0..60).map(|n| config(&format!("c{n:02}"), "1") + "---\n").collect();
     let sandbox = Sandbox::new(&["m1"]).file("many.yaml", &all);
     sandbox
@@ -84,7 +87,7 @@ fn rows_that_say_the_same_are_one() {
 }
 
 #[test]
-fn what_is_about_to_go_is_neither_there_nor_free_of_drift() {
+fn an_object_that_is_being_deleted_counts_as_missing() {
     let sandbox = Sandbox::anywhere(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     let path = "/api/v1/namespaces/shop/configmaps/a";
@@ -104,7 +107,7 @@ fn what_is_about_to_go_is_neither_there_nor_free_of_drift() {
 }
 
 #[test]
-fn a_dry_run_names_what_the_server_could_not_try() {
+fn a_dry_run_names_the_objects_that_were_not_tried() {
     let sandbox = Sandbox::anywhere(&["m1"]);
     let ran = sandbox.apply("--dry-run=server -o json").code(0);
     let web = ran.action("m1", "Deployment", "web");
@@ -116,7 +119,7 @@ fn a_dry_run_names_what_the_server_could_not_try() {
 }
 
 #[test]
-fn whoever_changes_an_object_all_the_time_is_given_time_first() {
+fn conflicts_are_retried_with_growing_pauses() {
     let sandbox = Sandbox::new(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
@@ -134,9 +137,9 @@ fn whoever_changes_an_object_all_the_time_is_given_time_first() {
 }
 
 #[test]
-fn nobody_waits_for_what_has_failed_for_good() {
+fn waiting_ends_when_an_object_has_failed_for_good() {
     let job = "apiVersion: batch/v1
-kind: DesiredState
+kind: Job
 metadata: {name: once, namespace: shop}
 spec:
   template:
@@ -146,7 +149,7 @@ spec:
 kind: PropagationPolicy
 metadata: {name: jobs, namespace: shop}
 spec:
-  resourceSelectors: [{apiVersion: batch/v1, kind: DesiredState}]
+  resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
   placement: {clusterAffinity: {}}
 ";
     let sandbox = Sandbox::new(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);
@@ -165,7 +168,7 @@ spec:
 }
 
 #[test]
-fn a_cluster_has_only_so_much_time() {
+fn the_time_of_a_cluster_is_limited() {
     let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
     let slow = Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments");
     sandbox.fleet.cluster("m1").fault(slow);

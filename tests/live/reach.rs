@@ -83,7 +83,7 @@ fn commands_give_credentials_and_give_them_again() {
 #[test]
 fn commands_that_fail_are_not_quoted() {
     let sandbox = Sandbox::new(&["m1"]);
-    for (what, told) in [
+    for (what, message) in [
         (
             "echo hunter2; echo hunter2 >&2; exit 3",
             "the kubeconfig's command for credentials failed (exit status: 3)",
@@ -92,7 +92,7 @@ fn commands_that_fail_are_not_quoted() {
     ] {
         command(&sandbox, what);
         let ran = sandbox.apply("-v").code(2);
-        assert!(ran.err.contains(told), "{ran:#?}");
+        assert!(ran.err.contains(message), "{ran:#?}");
         assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2"), "{ran:#?}");
     }
     fs::remove_file(sandbox.path("credentials")).unwrap();
@@ -143,14 +143,14 @@ fn requests_are_made_as_somebody_else() {
         }
     }
     fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
-    for (arguments, told) in [
+    for (arguments, message) in [
         ("", "User \"ci\" cannot get resource \"configmaps\""),
         ("--as ann", "User \"ann\" cannot get resource \"configmaps\""),
         ("--as bob", "User \"ci\" cannot impersonate resource \"users\""),
         ("--as ann --as-group system:nodes", "User \"ci\" cannot impersonate resource \"groups\""),
     ] {
         let ran = sandbox.apply(arguments).code(2);
-        assert!(ran.err.contains(told), "{arguments}: {ran:#?}");
+        assert!(ran.err.contains(message), "{arguments}: {ran:#?}");
     }
     sandbox.apply("--as ann --as-group others --as-group system:masters").code(0);
 }
@@ -276,21 +276,21 @@ fn a_pod_reaches_its_own_cluster() {
     let sandbox = Sandbox::new(&["m1", "m2"]);
     token(&sandbox);
     let Some(mut one) = pod(&sandbox, "t0ken") else {
-        println!("this machine lets nobody have mounts of its own");
+        println!("this machine allows no mount namespaces");
         return;
     };
     let output = one.args(["--cluster", "m1"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(sandbox.has("m1", WEB) && !sandbox.has("m2", WEB));
-    let told = |arguments: &[&str], token: &str| {
+    let errors = |arguments: &[&str], token: &str| {
         let output = pod(&sandbox, token).unwrap().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    let both = told(&[], "t0ken");
+    let both = errors(&[], "t0ken");
     assert!(both.contains("but 2 are wanted: choose one with --cluster"), "{both}");
-    let stranger = told(&["--cluster", "m1"], "hunter2");
+    let stranger = errors(&["--cluster", "m1"], "hunter2");
     assert!(stranger.contains("error: m1: Unauthorized") && !stranger.contains("hunter2"), "{stranger}");
-    let hub = told(&["--cluster", "m1", "--hub-context", "hub"], "t0ken");
+    let hub = errors(&["--cluster", "m1", "--hub-context", "hub"], "t0ken");
     assert!(hub.contains("there is no kubeconfig whose context could lead to the hub"), "{hub}");
 }

@@ -1,4 +1,4 @@
-//! Clusters that somebody else runs: the contexts `member-1`, `member-2`, … of the kubeconfig that
+//! Clusters that run already: the contexts `member-1`, `member-2`, … of the kubeconfig that
 //! `FEDERATE_TEST_KUBECONFIG` names. Whatever a test makes there has a name of the test's own, and goes when
 //! the test ends, also by a failure.
 //!

@@ -1,4 +1,4 @@
-//! What cannot be changed is deleted and created anew where that is said.
+//! Objects with immutable changes are deleted and created again where that is allowed.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ metadata: {name: more, namespace: shop}
 spec:
   resourceSelectors:
   - {apiVersion: apps/v1, kind: StatefulSet}
-  - {apiVersion: batch/v1, kind: DesiredState}
+  - {apiVersion: batch/v1, kind: Job}
   - {apiVersion: v1, kind: PersistentVolumeClaim}
   placement: {clusterAffinity: {}}
 ";
@@ -19,7 +19,7 @@ const CONFIG: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 fn job(image: &str, annotations: &str) -> String {
     format!(
-        "apiVersion: batch/v1\nkind: DesiredState\nmetadata: {{name: j, namespace: shop, annotations: {{{annotations}}}}}\nspec: \
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, namespace: shop, annotations: {{{annotations}}}}}\nspec: \
          {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: '{image}'}}]}}}}}}\n"
     )
 }
@@ -52,7 +52,7 @@ fn what_cannot_be_changed_is_replaced_on_demand() {
     let ran = sandbox.apply("--replace -o json").code(0);
     let action = ran.action("m1", "Job", "j");
     assert_eq!(action["action"], "update");
-    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created anew"), "{action:#}");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created again"), "{action:#}");
     assert_ne!(uid(JOBS), before.0);
     assert_eq!(sandbox.get("m1", JOBS)["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
     assert_eq!(sandbox.get("m1", CONFIG)["data"], json!({"k": "2"}));
@@ -73,7 +73,7 @@ fn an_annotation_allows_it_and_nothing_allows_it_for_claims() {
     let ran = sandbox.apply("--replace").code(2);
     assert_eq!(sandbox.get("m1", JOBS)["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
     assert!(
-        ran.err.contains("PersistentVolumeClaim shop/c") && !ran.err.contains("created anew"),
+        ran.err.contains("PersistentVolumeClaim shop/c") && !ran.err.contains("created again"),
         "{ran:#?}"
     );
     assert_eq!(sandbox.get("m1", claim_path)["metadata"]["uid"], uid);
@@ -90,7 +90,7 @@ fn set(service: &str) -> String {
     )
 }
 
-/// Waits for the pod of the set, or makes it where nobody else does.
+/// Waits for the pod of the set, or creates it where no controller does.
 fn pod(sandbox: &Sandbox) -> serde_json::Value {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while sandbox.is_real() && !sandbox.has("m1", POD) && std::time::Instant::now() < end {
@@ -120,7 +120,7 @@ fn pod(sandbox: &Sandbox) -> serde_json::Value {
 fn the_pods_of_a_set_that_is_replaced_run_on() {
     let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", POLICY).file("db.yaml", &set("a"));
     if !sandbox.is_real() {
-        // Nobody collects garbage on the test server, so a set that orphans its pods is never gone there.
+        // The test server has no garbage collector: a set that orphans its pods is never gone there.
         return;
     }
     sandbox.apply("").code(0);
@@ -130,7 +130,7 @@ fn the_pods_of_a_set_that_is_replaced_run_on() {
     assert!(ran.err.contains("`--replace`"), "{ran:#?}");
     let ran = sandbox.apply("--replace -o json").code(0);
     let action = ran.action("m1", "StatefulSet", "db");
-    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created anew"), "{action:#}");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created again"), "{action:#}");
     let after = sandbox.get("m1", SET);
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["spec"]["serviceName"], "b");

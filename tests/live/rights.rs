@@ -1,4 +1,4 @@
-//! What is done by somebody who may not do everything.
+//! Users with limited rights.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use federate_test_apiserver::User;
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
-/// A repo without the namespace, which is there, and somebody who has only these rules in it.
+/// A repo without the namespace, which exists, and a user who has only these rules in it.
 fn limited(rules: &Value) -> Sandbox {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.create_namespace("m1");
@@ -42,7 +42,7 @@ fn a_namespace_of_ones_own_is_enough() {
     sandbox.apply("--applyset shop/federate --prune-limit 60").code(0);
     assert!(
         !sandbox.has("m1", &format!("{CONFIGS}/b")),
-        "what is no longer wanted is found in the namespace"
+        "objects that are no longer rendered are found in the namespace"
     );
     sandbox.run("drift", "--applyset shop/federate").code(0);
     sandbox.apply("--applyset shop/federate --check-access").code(0);

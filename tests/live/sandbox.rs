@@ -1,9 +1,9 @@
-//! A repo in a temporary folder, the clusters that it is for, and the command run on both.
+//! A repo in a temporary folder, its clusters, and the command that runs on both.
 //!
 //! [`Sandbox::new`] serves clusters of its own, whose requests are counted and which misbehave on demand.
-//! [`Sandbox::anywhere`] takes real ones where [`real`](crate::real) finds some, and asserts there on results
-//! only. The names that tests use (`shop`, `example.com`, the inventory's parent) stand there for names of
-//! each test's own.
+//! [`Sandbox::anywhere`] takes real ones where [`real`](crate::real) finds some, and checks only results
+//! there. The names that tests use (`shop`, `example.com`, the inventory's parent) stand for names of
+//! each test's own there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -125,7 +125,7 @@ impl Sandbox {
             .file("web.yaml", &deployment("nginx:1.27"))
     }
 
-    /// With a setting in federate.yaml.
+    /// Adds a setting to federate.yaml.
     pub(crate) fn setting(self, key: &str, value: &Value) -> Self {
         self.set(key, value);
         self
@@ -139,7 +139,7 @@ impl Sandbox {
         fs::write(file, settings.to_string()).unwrap();
     }
 
-    /// With one more file in the repo.
+    /// Adds a file to the repo.
     pub(crate) fn file(self, name: &str, text: &str) -> Self {
         self.write(name, text);
         self
@@ -151,7 +151,7 @@ impl Sandbox {
         fs::write(path, self.own(text)).unwrap();
     }
 
-    /// Text with names of the test's own, as it stands in files and clusters.
+    /// Text with the test's own names, as in files and clusters.
     fn own(&self, text: &str) -> String {
         self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.own(text))
     }
@@ -165,7 +165,7 @@ impl Sandbox {
         names
     }
 
-    /// What a file of the repo says.
+    /// The text of a file of the repo.
     pub(crate) fn read_file(&self, name: &str) -> String {
         fs::read_to_string(self.path("repo").join(self.own(name))).unwrap()
     }
@@ -178,7 +178,7 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Writes the kubeconfig anew.
+    /// Rewrites the kubeconfig.
     pub(crate) fn kubeconfig(&self, change: impl Fn(&mut Value)) {
         let mut config: Value = serde_json::from_str(&self.fleet.kubeconfig()).unwrap();
         change(&mut config);
@@ -267,13 +267,13 @@ impl Sandbox {
         }
     }
 
-    /// Makes an object as a field manager.
+    /// Creates an object as a field manager.
     #[track_caller]
     pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
         assert_eq!(self.ask(cluster, "POST", path, manager, "application/json", body), 201, "{path}");
     }
 
-    /// Changes an object as a field manager; of its parts with paths of their own, a merge patch.
+    /// Changes an object as a field manager; of its subresources, by a merge patch.
     #[track_caller]
     pub(crate) fn edit(&self, cluster: &str, manager: &str, path: &str, patch: &Value) {
         let merge = path.ends_with("/scale") || path.ends_with("/status");
@@ -292,7 +292,7 @@ impl Sandbox {
         );
     }
 
-    /// The code of a cluster's answer.
+    /// The status of a cluster's answer.
     pub(crate) fn ask(
         &self,
         cluster: &str,
@@ -320,8 +320,7 @@ impl Sandbox {
         self.create(cluster, "/api/v1/namespaces", "test", &body);
     }
 
-    /// Whether somebody else runs the clusters, so that neither their requests can be counted nor versions
-    /// tell what was written when.
+    /// Whether the clusters are real, so that requests cannot be counted and versions are not known.
     pub(crate) fn is_real(&self) -> bool {
         self.real.is_some()
     }
@@ -331,9 +330,9 @@ impl Sandbox {
         self.real.as_ref().is_none_or(|real| real.has_nodes(cluster) && real.controlled(cluster))
     }
 
-    /// What may not change when nothing restarts: the Deployment's template, its `ReplicaSet`s, its pods with
-    /// their restarts. (Its generation also counts annotations.) Controllers get the time to make what they
-    /// will.
+    /// What does not change unless something restarts: the Deployment's template, its `ReplicaSet`s, its pods with
+    /// their restarts. (Its generation also counts annotations.) Controllers get time to
+    /// finish.
     pub(crate) fn running(&self, cluster: &str) -> Value {
         let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
         let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
@@ -357,7 +356,7 @@ impl Sandbox {
         }
     }
 
-    /// What there is to say of each object of a list, by uid.
+    /// A value of each object of a list, by uid.
     fn named(&self, cluster: &str, path: &str, say: impl Fn(&Value) -> Value) -> BTreeMap<String, Value> {
         let list = self.get(cluster, path);
         let items = list["items"].as_array().unwrap().iter();
@@ -372,7 +371,7 @@ impl Sandbox {
         }
     }
 
-    /// Checks how many requests a cluster has answered that only try something, where they can be counted.
+    /// Checks how many dry runs a cluster has answered, where they can be counted.
     #[track_caller]
     pub(crate) fn tried(&self, cluster: &str, times: usize) {
         if !self.is_real() {
@@ -414,12 +413,12 @@ impl Sandbox {
     }
 }
 
-/// The number of the change that made an object what it is.
+/// The resource version of an object.
 pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// What a run printed and how it ended.
+/// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -449,7 +448,7 @@ impl Ran {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
     }
 
-    /// What was done about the object of a kind and name in a cluster, of a run with `-o json`.
+    /// The action about an object of a kind and name in a cluster, of a run with `-o json`.
     #[track_caller]
     pub(crate) fn action(&self, cluster: &str, kind: &str, name: &str) -> Value {
         let document = self.json();

@@ -1,8 +1,7 @@
-//! Where an API server is reached, it decides: what is refused here is sent all the same, and what it makes of an
-//! object counts.
+//! Where an API server is reached, it decides: objects that are invalid by the rules here are sent all the same, and the
+//! answer of the server counts.
 //!
-//! Only on the API server for tests: a real one cannot be told to know other fields, and no other server is asked
-//! how often it was asked.
+//! Only on the API server for tests: real ones have no other fields, and do not count requests.
 
 use serde_json::{Value, json};
 
@@ -34,7 +33,7 @@ fn sandbox() -> Sandbox {
 #[test]
 fn what_admission_completes_is_created_updated_and_then_left_alone() {
     let sandbox = sandbox();
-    // Without a server nobody knows of the volume.
+    // Without the server the volume is not known.
     let ran = sandbox.apply("--dry-run=client -o json").code(2);
     let web = ran.action("m1", "Deployment", "web");
     assert!(web["error"].as_str().unwrap().contains("volumeMounts"), "{ran:#?}");
@@ -58,7 +57,7 @@ fn what_admission_completes_is_created_updated_and_then_left_alone() {
 }
 
 #[test]
-fn a_field_that_only_the_server_knows_is_applied_compared_and_put_back() {
+fn a_field_that_only_the_server_knows_is_applied_compared_and_corrected() {
     let field = |value: &str| {
         deployment("nginx:1.27").replace("  replicas: 2\n", &format!("  replicas: 2\n  pace: {value}\n"))
     };
@@ -91,7 +90,7 @@ fn a_field_that_only_the_server_knows_is_applied_compared_and_put_back() {
 }
 
 #[test]
-fn a_field_that_a_policy_rewrites_is_neither_drift_nor_put_back_for_ever() {
+fn a_field_that_a_policy_rewrites_is_not_drift() {
     let grace = |seconds: u8| {
         let pod = format!("spec: {{terminationGracePeriodSeconds: {seconds}, containers:");
         deployment("nginx:1.27").replace("spec: {containers:", &pod)
@@ -193,4 +192,38 @@ fn what_waits_for_a_deletion_is_not_asked_about() {
     sandbox.apply("--prune-limit 50").code(0);
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/services/new"));
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/services/old"));
+}
+
+/// The `OpenAPI` document of an aggregated API server, whose probes are merged by their names.
+fn gauges() -> Value {
+    let probe =
+        json!({"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}});
+    json!({"openapi": "3.0.0", "components": {"schemas": {"test.gauges.Gauge": {
+        "type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "gauges.test", "version": "v1", "kind": "Gauge"}],
+        "properties": {"spec": {"type": "object", "properties": {"probes": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": probe}}}},
+    }}}})
+}
+
+#[test]
+fn lists_of_aggregated_kinds_are_merged_as_the_clusters_openapi_says() {
+    let gauge = "apiVersion: gauges.test/v1\nkind: Gauge\nmetadata: {name: g, namespace: shop}\nspec: {probes: [{name: a, port: 1}]}\n";
+    let sandbox = serving(Cluster::new("m1").aggregating("gauges.test/v1", "Gauge", gauges()))
+        .file("g.yaml", gauge)
+        .file(
+            "gauges.yaml",
+            &SERVICES.replace("{apiVersion: v1, kind: Service}", "{apiVersion: gauges.test/v1, kind: Gauge}"),
+        );
+    sandbox.apply("").code(0);
+    let path = "/apis/gauges.test/v1/namespaces/shop/gauges/g";
+    let probes = json!([{"name": "b", "port": 2}]);
+    let other = json!({"apiVersion": "gauges.test/v1", "kind": "Gauge", "metadata": {"name": "g"}, "spec": {"probes": probes}});
+    assert_eq!(sandbox.fleet.cluster("m1").apply(path, "somebody", &other).status, 200);
+    // The prediction knows that the probe of the other manager stays.
+    let ran = sandbox.apply("--dry-run=client -o json").code(0);
+    assert_eq!(ran.action("m1", "Gauge", "g")["action"], "unchanged", "{ran:#?}");
+    sandbox.write("g.yaml", &gauge.replace("port: 1", "port: 3"));
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", path)["spec"]["probes"].as_array().unwrap().len(), 2);
 }

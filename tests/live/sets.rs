@@ -105,7 +105,7 @@ fn a_set_of_another_repo_is_left_alone() {
     for (name, more) in [("apply", "--prune-limit 100"), ("apply", "--dry-run=server"), ("drift", "")] {
         let ran = sandbox.run(name, &format!("{set} {more}")).code(2);
         assert!(
-            ran.err.contains("is that of git.test/team/deploy, and this repo is of git.test/team/other"),
+            ran.err.contains("belongs to git.test/team/deploy, and this repo is of git.test/team/other"),
             "{ran:#?}"
         );
         assert!(ran.err.contains("--move-from shop/set"), "{ran:#?}");
@@ -130,7 +130,7 @@ fn objects_move_from_one_set_to_another() {
     let (before, running) = (label(A), sandbox.running("m1"));
 
     let ran = sandbox.apply("--applyset shop/new --dry-run=client").code(0);
-    assert!(ran.err.contains("warning: m1: the ApplySet shop/old is of this repo, too"), "{ran:#?}");
+    assert!(ran.err.contains("warning: m1: the ApplySet shop/old belongs to this repo, too"), "{ran:#?}");
     assert!(ran.err.contains("--move-from shop/old"), "{ran:#?}");
     // What is left is as it is rendered, so that nothing is wrong yet.
     let ran = sandbox.apply("--applyset shop/new").code(0);

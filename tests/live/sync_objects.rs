@@ -286,7 +286,7 @@ fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_the
     hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
     hub.create(&hub.sync("web", &json!({})));
     let ran = hub.once().code(2);
-    assert!(ran.out.contains("the ApplySet default/federate.shop.web is that of"), "{ran:#?}");
+    assert!(ran.out.contains("the ApplySet default/federate.shop.web belongs to"), "{ran:#?}");
     assert!(repository(&hub).ends_with("/moved"));
 }
 
@@ -402,4 +402,29 @@ fn sources_are_read_with_the_credentials_of_a_secret() {
     hub.sandbox.create("hub", secrets, "test", &secret("s3cret"));
     hub.once().code(0);
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+}
+
+#[test]
+fn a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file() {
+    let hub = Hub::new();
+    let ran = hub.sandbox.path("ran");
+    let plugin = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
+        "args": [ran.display().to_string()], "interactiveMode": "Never"});
+    for (name, field, value) in
+        [("plugin", "exec", plugin), ("file", "tokenFile", json!(hub.sandbox.path("hub.kubeconfig")))]
+    {
+        let mut config: Value = serde_json::from_str(&hub.sandbox.fleet.kubeconfig()).unwrap();
+        for user in config["users"].as_array_mut().unwrap() {
+            user["user"] = json!({field: value});
+        }
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {"value": config.to_string()}});
+        let path = "/api/v1/namespaces/shop/secrets";
+        assert_eq!(hub.sandbox.fleet.cluster("hub").create(path, &secret).status, 201);
+        hub.create(&hub.sync(name, &json!({"kubeConfig": {"secretRef": {"name": name}}})));
+        hub.once().code(2);
+        let said = hub.ready(name)["message"].as_str().unwrap_or_default().to_owned();
+        assert!(said.contains(&format!("the Secret shop/{name}: ")) && said.contains(field), "{said}");
+    }
+    assert!(!ran.exists());
 }

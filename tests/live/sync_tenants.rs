@@ -96,31 +96,6 @@ fn an_installation_is_what_deploy_has() {
 }
 
 #[test]
-fn a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file() {
-    let hub = Hub::new();
-    let ran = hub.sandbox.path("ran");
-    let plugin = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
-        "args": [ran.display().to_string()], "interactiveMode": "Never"});
-    for (name, field, value) in
-        [("plugin", "exec", plugin), ("file", "tokenFile", json!(hub.sandbox.path("hub.kubeconfig")))]
-    {
-        let mut config: Value = serde_json::from_str(&hub.sandbox.fleet.kubeconfig()).unwrap();
-        for user in config["users"].as_array_mut().unwrap() {
-            user["user"] = json!({field: value});
-        }
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
-            "stringData": {"value": config.to_string()}});
-        let path = "/api/v1/namespaces/shop/secrets";
-        assert_eq!(hub.sandbox.fleet.cluster("hub").create(path, &secret).status, 201);
-        hub.create(&hub.sync(name, &json!({"kubeConfig": {"secretRef": {"name": name}}})));
-        hub.once().code(2);
-        let said = hub.ready(name)["message"].as_str().unwrap_or_default().to_owned();
-        assert!(said.contains(&format!("the Secret shop/{name}: ")) && said.contains(field), "{said}");
-    }
-    assert!(!ran.exists());
-}
-
-#[test]
 fn everything_of_deploy_is_taken_by_the_api_server() {
     let sandbox = Sandbox::new(&["hub"]);
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");

@@ -14,7 +14,7 @@ use crate::sandbox::{Sandbox, WEB, config};
 const REPORTED: Duration = Duration::from_secs(2);
 const PUT_BACK: Duration = Duration::from_secs(3);
 /// Tests run beside others on few cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
@@ -125,7 +125,12 @@ fn changes_and_deletions_are_put_back_within_seconds() {
     // The status is nobody's drift.
     std::thread::sleep(Duration::from_secs(2));
     sandbox.forget("m1");
-    sandbox.edit("m1", "controller", &format!("{WEB}/status"), &json!({"status": {"replicas": 2, "readyReplicas": 1}}));
+    sandbox.edit(
+        "m1",
+        "controller",
+        &format!("{WEB}/status"),
+        &json!({"status": {"replicas": 2, "readyReplicas": 1}}),
+    );
     std::thread::sleep(Duration::from_secs(1));
     sandbox.read("m1", 0, 0);
 }

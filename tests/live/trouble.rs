@@ -43,7 +43,7 @@ fn a_server_that_stays_busy_is_given_up() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_reached_holds_up_no_other() {
+fn an_unreachable_cluster_delays_no_other() {
     let sandbox = Sandbox::new(&["m1", "m2", "m3"]);
     sandbox.kubeconfig(|config| {
         config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
@@ -65,7 +65,7 @@ fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
     sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Drop).times(1000).on("shop/"));
     let ran = sandbox.apply("").code(2);
     assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{ran:#?}");
-    assert!(ran.err.contains("the rest was given up at "), "{ran:#?}");
+    assert!(ran.err.contains("gave up at "), "{ran:#?}");
     assert!(sandbox.has("m2", WEB));
 }
 
@@ -89,7 +89,7 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
 }
 
 #[test]
-fn missing_rights_are_told() {
+fn missing_rights_are_reported() {
     let sandbox = Sandbox::new(&["m1"]);
     sandbox.fleet.cluster("m1").token("t0ken", User::new("viewer", &["system:authenticated"]));
     std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
@@ -102,7 +102,7 @@ fn missing_rights_are_told() {
 pub(crate) fn granted(sandbox: &Sandbox, name: &str) -> String {
     grant(sandbox, name);
     let user = format!("--as system:serviceaccount:default:shop-{name} --as-group system:authenticated");
-    // API servers learn of rights by and by.
+    // API servers notice changed rights after a while.
     let end = Instant::now() + Duration::from_secs(20);
     while sandbox.apply(&format!("--dry-run=client --cluster m1 {user}")).code != 0 {
         assert!(Instant::now() < end, "the rights of {name} do not arrive");
@@ -157,7 +157,7 @@ fn the_rights_in_deploy_suffice() {
 }
 
 #[test]
-fn somebody_else_may_be_faster() {
+fn conflicts_with_other_clients_are_retried() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).on("deployments"));
     let ran = sandbox.apply("-o json").code(0);
@@ -165,7 +165,7 @@ fn somebody_else_may_be_faster() {
     assert_eq!(
         ran.action("m1", "ConfigMap", "a")["action"],
         "create",
-        "what was done is told as it was done"
+        "the action is reported as it was done"
     );
     assert!(sandbox.has("m1", WEB));
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
@@ -194,7 +194,7 @@ fn a_run_that_is_killed_can_be_repeated() {
     let kinds = &parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"];
     assert_eq!(kinds, "ConfigMap,Deployment.apps,Namespace", "what was about to be made is named");
 
-    // What is no longer wanted by now is found all the same.
+    // Objects that are no longer rendered by now are found all the same.
     sandbox.remove("a.yaml");
     sandbox.apply("--prune-limit 100").code(0);
     assert!(sandbox.has("m1", WEB));
@@ -223,7 +223,7 @@ fn nothing_is_deleted_where_something_failed() {
 }
 
 #[test]
-fn values_of_secrets_are_told_to_nobody() {
+fn values_of_secrets_are_not_shown() {
     let secret = |kind: &str| {
         format!(
             "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop}}\ntype: {kind}\nstringData: {{k: hunter2}}\n"
@@ -247,7 +247,7 @@ fn values_of_secrets_are_told_to_nobody() {
 }
 
 #[test]
-fn a_storm_of_refusals_is_sat_out() {
+fn throttling_is_waited_out() {
     let sandbox = Sandbox::new(&["m1"]);
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
@@ -258,7 +258,7 @@ fn a_storm_of_refusals_is_sat_out() {
         .fault(Fault::new("patch", FaultKind::TooMany { seconds: 1 }).times(40).on("shop/"));
     let start = Instant::now();
     sandbox.apply("").code(0);
-    // While the server wants to be left alone nobody asks it: eight at a time are refused.
+    // While the server asks for a pause no requests are sent: eight at a time are refused.
     assert!(start.elapsed() >= Duration::from_secs(40 / 8 - 1));
     assert!(sandbox.has("m1", WEB));
 }
@@ -282,7 +282,7 @@ fn answers_that_are_lost_are_asked_for_again() {
     lose("delete", "configmaps/a");
     sandbox.apply("--prune-limit 100").code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
-    // One that somebody holds is still there when it is asked for again, in another version.
+    // An object with a finalizer still exists when it is read again, in another version.
     let held = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/held"]}]);
     let path = "/api/v1/namespaces/shop/configmaps/b";
     let request = Request::new("PATCH", path).body("application/json-patch+json", held.to_string());
@@ -309,11 +309,11 @@ fn lists_whose_pages_expire_are_begun_anew() {
 }
 
 #[test]
-fn a_silent_cluster_holds_up_no_other() {
+fn a_silent_cluster_delays_no_other() {
     let names: Vec<String> = (0..24).map(|at| format!("m{at:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let sandbox = Sandbox::new(&names);
-    // It takes connections, and says nothing.
+    // It accepts connections, and does not answer.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     sandbox.kubeconfig(|config| {

@@ -1,6 +1,6 @@
 //! The guide's walk-through of adopting what runs, command by command: it prints what the guide
 //! shows, no pod is restarted, and the second time there is nothing to do.
-//! `UPDATE_DOCUMENTATION=1 cargo test --test live walkthrough` writes the output shown anew.
+//! `UPDATE_DOCUMENTATION=1 cargo test --test live walkthrough` writes the shown output.
 //!
 //! `kubectl` is the real one where there is one; otherwise what it would ask the server is asked here.
 
@@ -71,7 +71,7 @@ impl Place {
         self.fleet.cluster(MEMBER).get(path).unwrap_or_else(|| panic!("{path} is not there"))
     }
 
-    /// What `kubectl apply -f FOLDER` asks the server where it makes everything anew.
+    /// The requests of `kubectl apply -f FOLDER` where it creates every object.
     fn apply_by_hand(&self, folder: &str) {
         for file in fs::read_dir(self.folder.path().join(folder)).unwrap() {
             let text = fs::read(file.unwrap().path()).unwrap();

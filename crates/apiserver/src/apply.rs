@@ -1,8 +1,8 @@
-//! Server-side apply, and the tracking of who owns what for every other kind of write.
+//! Server-side apply, and the tracking of field ownership for other writes.
 //!
-//! Facts: Kubernetes' field management. An apply is merged into the live object; what its manager
-//! applied last time and not now goes, unless somebody else owns it; what others own with another
-//! value is a conflict. Any other write takes the fields that it changes from everybody.
+//! Facts: Kubernetes' field management. An apply is merged into the live object; fields that its manager applied last
+//! time and not now are removed, unless another manager owns them; fields that others own with another value are
+//! conflicts. Any other write takes the ownership of the fields that it changes.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use super::typed::{check, compare, fields, merge, remove, same, separable, with_
 pub struct Write<'w> {
     /// The object's kind.
     pub kind: &'w Kind,
-    /// Who writes.
+    /// The field manager.
     pub manager: &'w str,
     /// The subresource that is written to.
     pub subresource: Option<&'w str>,
-    /// Whether an apply takes fields from their owners.
+    /// Whether an apply takes fields from other managers.
     pub force: bool,
     /// The time in seconds, in RFC 3339 notation.
     pub now: &'w str,
@@ -47,8 +47,8 @@ impl Write<'_> {
     }
 }
 
-/// What an apply makes of the live object, or of nothing: merged, completed by defaults, with its
-/// owners. It is neither validated nor compared with what was there; see `settle`.
+/// The live object, or nothing, after an apply: merged, completed by defaults, with its owners. It is neither
+/// validated nor compared with the live object; see [`strategy`](super::strategy).
 pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result<Value, Failure> {
     if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
@@ -67,16 +67,16 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
         let first = Write { manager: "before-first-apply", subresource: None, ..*write };
         track(&mut managed, &blank(write.kind, applied), &before, &first);
     }
-    let named = fields(write.schema(), &body).without_below(&write.kind.untouched(write.subresource));
+    let named = fields(write.schema(), &body).without_below(&write.kind.reset_fields(write.subresource));
     let merged = merge(write.schema(), &before, body);
     let last = managed.0.remove(&owner).unwrap_or_default();
     let as_ever = last.fields.is_within(&named);
     let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
-    // Whoever names all that he named last time leaves nothing behind.
+    // A body with all fields of the last apply removes nothing.
     let merged = if as_ever { merged } else { prune(write.schema(), &merged, &managed, &last.fields) };
     let changed = !same(&merged, &before);
-    // What changes nothing takes nothing from anybody.
+    // An apply that changes nothing changes no owners.
     if changed {
         let conflicts = take(&mut managed, &owner, &before, &merged, write);
         if !write.force && !conflicts.is_empty() {
@@ -90,7 +90,7 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
         }
     }
     managed.cap();
-    // A new object is completed whatever is said of it.
+    // A new object is always completed.
     let mut object = if changed || live.is_none() {
         complete(write.kind, named_as(merged, write.kind))
     } else {
@@ -100,8 +100,8 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
     Ok(object)
 }
 
-/// The new object with its owners after a write that is no apply. `new` has been completed. What it
-/// says of owners counts unless it says nothing; an empty list, or a list of one empty entry, clears.
+/// The new object with its owners after a write that is not an apply. `new` is complete. Its `managedFields` take
+/// precedence if it has some; an empty list, or a list of one empty entry, clears the owners.
 pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
     let after = bare(new);
     let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
@@ -118,14 +118,14 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
     } else {
         Managed::read(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
     };
-    // Where nothing was tracked, tracking does not begin with an update.
+    // An update does not start tracking.
     if live.is_none() || !managed.0.is_empty() {
         let before = live.map_or_else(|| blank(write.kind, new), bare);
         if separable(write.schema(), &before) && separable(write.schema(), &after) {
             track(&mut managed, &before, &after, write);
             managed.cap();
         } else {
-            // What cannot be named cannot be owned: the server gives up on all of it.
+            // Items without keys cannot be owned: the server gives up tracking.
             managed = Managed::default();
         }
     }
@@ -134,9 +134,9 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
     object
 }
 
-/// Notes what an update changes as its manager's.
+/// Makes the manager of an update own the fields that it changes.
 fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
-    let found = compare(write.schema(), before, after).without(&write.kind.untouched(write.subresource));
+    let found = compare(write.schema(), before, after).without(&write.kind.reset_fields(write.subresource));
     let changed = found.changed();
     for owned in managed.0.values_mut() {
         owned.fields = std::mem::take(&mut owned.fields).difference(&changed).difference(&found.removed);
@@ -155,7 +155,7 @@ fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>
     managed.0.retain(|_, owned| !owned.fields.is_empty());
 }
 
-/// Takes what an apply changes from everybody else; answers with what is taken.
+/// Takes the fields that an apply changes from other managers, and returns them.
 fn take(
     managed: &mut Managed,
     owner: &ManagerEntry,
@@ -167,7 +167,7 @@ fn take(
     if managed.0.keys().all(|other| other == owner) {
         return conflicts;
     }
-    let found = compare(write.schema(), before, merged).without(&write.kind.untouched(write.subresource));
+    let found = compare(write.schema(), before, merged).without(&write.kind.reset_fields(write.subresource));
     let changed = found.changed();
     for (other, owned) in managed.0.iter_mut().filter(|(other, _)| *other != owner) {
         let lost = owned.fields.intersection(&changed);
@@ -180,17 +180,17 @@ fn take(
     conflicts
 }
 
-/// Takes out what was applied last time and is owned by nobody now.
+/// Removes fields that were applied last time and that no manager owns now.
 fn prune(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
     let last = with_named(ty, last);
     let all = with_named(ty, &fields(ty, merged));
     let left = |value: &Value| with_named(ty, &fields(ty, value));
     let pruned = remove(ty, merged, &last);
-    // What somebody owns comes back,
+    // Fields that another manager owns come back,
     let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
     let kept = left(&pruned).union(with_named(ty, &owned));
     let pruned = remove(ty, merged, &all.clone().difference(&kept));
-    // and what went only because it lay in something that went.
+    // and fields that were removed only with a value that contained them.
     remove(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
 }
 
@@ -232,7 +232,7 @@ fn untyped(applied: &Value, wrong: &[String]) -> String {
     )
 }
 
-/// What says which object it is and what the server sets, so that nobody owns it.
+/// The fields that identify an object or that the server sets, which nobody owns.
 fn identity() -> FieldSet {
     const KEYS: [&str; 9] = [
         "name",
@@ -258,7 +258,7 @@ fn body(object: &Value) -> Value {
     without(object, &["apiVersion", "kind"], Value::clone)
 }
 
-/// The same without its owners.
+/// The object without its owners.
 pub(super) fn bare(object: &Value) -> Value {
     let metadata = |metadata: &Value| without(metadata, &["managedFields"], Value::clone);
     without(object, &["apiVersion", "kind"], metadata)
@@ -286,7 +286,7 @@ pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
     Value::Object(named)
 }
 
-/// The object before anybody wrote to it.
+/// The object before its first write.
 fn blank(kind: &Kind, like: &Value) -> Value {
     let mut metadata = Map::new();
     for key in ["name", "namespace"] {

@@ -1,4 +1,4 @@
-//! An object as it is stored: in the server's own form and with every default.
+//! Completes an object: normalized, and with every default.
 
 use serde_json::Value;
 
@@ -6,9 +6,9 @@ use super::defaults;
 use super::kinds::Kind;
 use super::normalize::stored;
 
-/// Completes an object. What its kind does not declare is dropped.
+/// Completes an object. Fields that its kind does not declare are dropped.
 pub fn complete(kind: &Kind, object: Value) -> Value {
-    // An empty list of owners means that they are to be forgotten; none at all, that they stay.
+    // An empty `managedFields` clears the owners; an absent one keeps them.
     let forgotten = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let forgotten = forgotten.is_some_and(Vec::is_empty);
     let mut stored = match &kind.custom {
@@ -22,7 +22,7 @@ pub fn complete(kind: &Kind, object: Value) -> Value {
 }
 
 fn builtin(kind: &Kind, mut object: Value) -> Value {
-    // They are in no schema.
+    // No schema declares them.
     let names = ["kind", "apiVersion"]
         .map(|key| Some((key, object.as_object_mut().and_then(|map| map.shift_remove(key))?)));
     stored(&kind.schema, &mut object);

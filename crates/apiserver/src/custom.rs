@@ -1,4 +1,4 @@
-//! Custom kinds: what a `CustomResourceDefinition` says of its objects.
+//! Custom resources: the schema of a `CustomResourceDefinition`.
 //!
 //! Facts: structural schemas of Kubernetes; `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`,
 //! `-preserve-unknown-fields`, `-int-or-string`, `-embedded-resource`; defaults and nullable fields.
@@ -15,21 +15,21 @@ use super::schema::{Field, ListType, Struct, Type, Written};
 pub struct Custom {
     /// The JSON schema of its objects.
     pub schema: Value,
-    /// Where the number of replicas is, for its subresource `scale`.
+    /// The path of the desired replicas, for the subresource `scale`.
     pub replicas: Option<String>,
-    /// Where the number of replicas that run is.
+    /// The path of the actual replicas.
     pub status_replicas: Option<String>,
-    /// Where the label selector of its pods is.
+    /// The path of the label selector of its pods.
     pub selector: Option<String>,
     /// The fields by which objects can be selected, such as `.spec.mode`.
     pub selectable: Vec<String>,
 }
 
 impl Custom {
-    /// An object as it is stored: pruned, with defaults, without nulls that nobody allows.
+    /// The object as it is stored: pruned, with defaults, without nulls that are not nullable.
     pub(super) fn complete(&self, mut object: Value) -> Value {
         let Some(map) = object.as_object_mut() else { return object };
-        // What every object has is not the schema's.
+        // The schema does not describe the fields that all objects have.
         let mut stored = Map::new();
         for key in ["apiVersion", "kind", "metadata"] {
             stored.extend(map.shift_remove_entry(key));
@@ -75,7 +75,7 @@ fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
     map.retain(|key, value| {
         let known = properties.is_some_and(|p| p.contains_key(key));
         let below = properties.and_then(|p| p.get(key)).or(additional);
-        // A null that is not allowed makes room for the default, and goes where there is none.
+        // A null that is not nullable is replaced by the default, or else dropped.
         let void = value.is_null() && below.is_some_and(|below| !flag(below, "nullable"));
         (known || additional.is_some() || open || embedded(key)) && !void
     });
@@ -118,12 +118,12 @@ fn type_of(schema: &Value) -> Type {
                 let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
                 keys.into_iter().flatten().filter_map(|k| k.as_str().map(str::to_owned)).collect()
             };
-            let relation = match text("x-kubernetes-list-type") {
+            let list_type = match text("x-kubernetes-list-type") {
                 "set" => ListType::Set,
                 "map" => ListType::Keys(keys()),
                 _ => ListType::Atomic,
             };
-            Type::List { item: Box::new(item), relation }
+            Type::List { item: Box::new(item), list_type }
         }
         "string" => Type::Text,
         "integer" | "number" => Type::Number,
@@ -132,15 +132,15 @@ fn type_of(schema: &Value) -> Type {
     }
 }
 
-fn object_type(schema: &Value, whole: bool) -> Type {
+fn object_type(schema: &Value, atomic: bool) -> Type {
     let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
     if let Some(value) = schema.get("additionalProperties") {
         let value = if value.is_object() { type_of(value) } else { Type::Any };
-        return Type::Map { value: Box::new(value), whole };
+        return Type::Map { value: Box::new(value), atomic };
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     if properties.is_none() && open {
-        return if whole { Type::Atomic } else { Type::Any };
+        return if atomic { Type::Atomic } else { Type::Any };
     }
     let mut fields: BTreeMap<String, Field> = properties
         .into_iter()
@@ -158,5 +158,5 @@ fn object_type(schema: &Value, whole: bool) -> Type {
             fields.insert(name.to_owned(), Field { ty, written: Written::Given, default: None });
         }
     }
-    Type::Struct(Struct { fields, rest: open.then(|| Box::new(Type::Any)), whole })
+    Type::Struct(Struct { fields, rest: open.then(|| Box::new(Type::Any)), atomic })
 }

@@ -1,4 +1,4 @@
-//! The kinds that a `CustomResourceDefinition` makes, and those whose definition is not known.
+//! The kinds that a `CustomResourceDefinition` defines, and those whose definition is not known.
 //!
 //! Facts: `spec.versions`: each that is served is a kind of its own, with its schema and subresources.
 
@@ -8,7 +8,7 @@ use super::custom::{Custom, root};
 use super::kinds::Kind;
 
 impl Kind {
-    /// The kinds that a definition makes, one for each version that is served.
+    /// The kinds that a definition defines, one per served version.
     pub fn customs(definition: &Value) -> Vec<Self> {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let texts = |pointer: &str| -> Vec<String> {
@@ -50,7 +50,7 @@ impl Kind {
             .collect()
     }
 
-    /// A custom kind whose definition is not known: mappings are merged key by key, lists are replaced.
+    /// A custom resource whose definition is not known: mappings are merged key by key, lists are atomic.
     pub fn schemaless(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Self {

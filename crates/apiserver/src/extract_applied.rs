@@ -1,8 +1,8 @@
-//! What a manager has to apply so that only some fields change.
+//! The body that a manager applies so that only some fields change.
 //!
-//! Facts: an apply takes out what its manager applied before and does not name again, so it has to name all
-//! of it, with the values that are there; what it does not name stays its owners'. With a resource
-//! version or a uid, an apply is refused with a conflict where the object is another by now.
+//! Facts: an apply removes fields that its manager applied before and that the body lacks, so that the body needs all
+//! of them, with their live values; other fields stay with their owners. With a resource version or a uid in the
+//! body, an apply is refused with a conflict where the object has changed.
 
 use serde_json::{Value, json};
 
@@ -11,15 +11,15 @@ use super::fields::FieldSet;
 use super::managed::{Managed, Operation};
 use super::typed::{compare, extract};
 
-/// What `write.manager` has to apply so that the live object becomes `target` and nothing else changes:
-/// what it has applied before, with what differs between the two. `whole` is what the live object would become
-/// by an apply of everything that is wanted: what `target` has in common with it is applied as well, so that an
-/// apply of everything finds nothing left to own.
+/// The body that `write.manager` applies so that the live object becomes `target` and nothing else changes: the
+/// fields that it has applied before, and the fields that differ. `whole` is the live object after an apply of the
+/// whole desired object: fields that `target` has in common with it are in the body as well, so that a later apply of
+/// everything changes no owners.
 pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Write<'_>) -> Value {
     let (before, after, all) = (bare(live), bare(target), bare(whole));
-    let untouched = write.kind.untouched(write.subresource);
-    let found = compare(write.schema(), &before, &after).without(&untouched);
-    let left = compare(write.schema(), &after, &all).without(&untouched);
+    let reset_fields = write.kind.reset_fields(write.subresource);
+    let found = compare(write.schema(), &before, &after).without(&reset_fields);
+    let left = compare(write.schema(), &after, &all).without(&reset_fields);
     let same = owned(whole, write).difference(&left.changed());
     let named = owned(live, write).difference(&found.removed).union(found.changed()).union(same);
     let mut body = only(&after, &named, write);
@@ -31,8 +31,8 @@ pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Writ
     body
 }
 
-/// The fields of an object that `write.manager` has applied, and what the object is called.
-pub fn part(object: &Value, write: &Write<'_>) -> Value {
+/// The type and name of an object, and the fields that `write.manager` has applied.
+pub fn applied_fields(object: &Value, write: &Write<'_>) -> Value {
     only(&bare(object), &owned(object, write), write)
 }
 

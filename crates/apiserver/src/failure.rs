@@ -1,4 +1,4 @@
-//! What a server answers when it refuses: an HTTP status and an object `Status`.
+//! Refusals: an HTTP status and an object `Status`.
 //!
 //! Facts: the reasons and texts of the Kubernetes API machinery.
 
@@ -14,7 +14,7 @@ pub struct Failure {
     pub code: u16,
     /// The reason, one word; empty where the server gives none.
     pub reason: &'static str,
-    /// What went wrong.
+    /// The message.
     pub message: String,
     /// Name, kind, group, causes.
     pub details: Map<String, Value>,
@@ -37,29 +37,29 @@ impl Cause {
         Self { reason, message: message.into(), field: field.into() }
     }
 
-    /// A value that is not allowed, as it is written in JSON, and why.
+    /// An invalid value, as JSON, and why it is invalid.
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// A value that is missing.
+    /// A required value that is missing.
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message =
             if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// A value that is there already.
+    /// A duplicate value.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
     }
 
-    /// A change that is not allowed.
+    /// A forbidden change.
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
     }
 
-    /// A value that is none of those allowed.
+    /// A value that is not supported.
     pub fn unsupported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
         let allowed: Vec<String> = allowed.iter().map(|v| format!("{v:?}")).collect();
         let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
@@ -83,21 +83,21 @@ impl Failure {
         Self { code, reason, message: message.into(), details: Map::new() }
     }
 
-    /// The same with details.
+    /// Adds details.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// The same with causes.
+    /// Adds causes.
     #[must_use]
     pub fn caused_by(self, causes: &[Cause]) -> Self {
         let causes: Vec<Value> = causes.iter().map(Cause::object).collect();
         self.with("causes", causes)
     }
 
-    /// The same about an object, by the plural of its kind.
+    /// Adds the object, by the plural of its kind.
     #[must_use]
     pub fn about(mut self, group: &str, plural: &str, name: &str) -> Self {
         if !name.is_empty() {
@@ -114,7 +114,7 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An object that is not there.
+    /// An object that does not exist.
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource())).about(
             &kind.group,
@@ -123,27 +123,27 @@ impl Failure {
         )
     }
 
-    /// A change of what another has changed.
+    /// A conflict with another manager.
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
         Self::new(409, "Conflict", message).about(&kind.group, &kind.plural, name)
     }
 
-    /// A change of an object that was changed since it was read.
+    /// A conflict with a change since the object was read.
     pub fn modified(kind: &Kind, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
-    /// An object with values that are not allowed.
+    /// An object with invalid values.
     pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
         let qualified =
             if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
         Self::unacceptable(&qualified, &kind.group, &kind.kind, name, causes)
     }
 
-    /// The same for what has no kind of its own, such as options.
+    /// Invalid values of something without a kind, such as options.
     pub fn unacceptable(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for cause in causes {
@@ -158,7 +158,7 @@ impl Failure {
             .caused_by(causes)
     }
 
-    /// Something the server cannot do, in spite of the code a mistake of the request.
+    /// An internal error, which in spite of its code is a mistake in the request.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }

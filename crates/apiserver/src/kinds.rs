@@ -1,4 +1,4 @@
-//! The kinds that a server knows: their names, where they live, which subresources they have.
+//! The kinds that a server knows: their names, scopes and subresources.
 //!
 //! Facts: the API discovery of Kubernetes 1.36 for the stable groups that workloads use.
 
@@ -18,7 +18,7 @@ pub struct Kind {
     pub kind: String,
     /// The name in URLs.
     pub plural: String,
-    /// The name of one, as people write it.
+    /// The singular name, as users write it.
     pub singular: String,
     /// Short names.
     pub short: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Kind {
     pub status: bool,
     /// Whether there is a subresource `scale`.
     pub scale: bool,
-    /// What its objects look like.
+    /// The schema of its objects.
     pub schema: Type,
     /// The definition of a custom kind.
     pub custom: Option<Custom>,
@@ -57,7 +57,7 @@ impl Kind {
         KINDS.iter().map(Self::from_row)
     }
 
-    /// A kind of which nothing is known: its lists are replaced as a whole, and nothing is filled in.
+    /// A kind without a schema: its lists are atomic, and it has no defaults.
     pub fn unknown(api_version: &str, kind: &str, namespaced: bool) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let plural = format!("{}s", kind.to_lowercase());
@@ -68,9 +68,9 @@ impl Kind {
         unknown
     }
 
-    /// Whether anything is known of what its objects look like.
+    /// Whether its defaults are known, besides its schema.
     pub fn is_known(&self) -> bool {
-        self.schema != Type::Any
+        self.custom.is_some() || matches!(self.schema, Type::Named(_))
     }
 
     fn from_row(row: &Row) -> Self {
@@ -108,12 +108,13 @@ impl Kind {
 
     /// Whether it is the built-in kind of this name.
     pub fn is(&self, kind: &str) -> bool {
-        self.custom.is_none() && self.kind == kind
+        let own = |row: &Row| (row.0, row.2) == (self.group.as_str(), kind);
+        self.kind == kind && self.custom.is_none() && KINDS.iter().any(own)
     }
 
-    /// What a request to the object (`None`) or to one of its subresources cannot change, and so
-    /// nobody comes to own by it.
-    pub(super) fn untouched(&self, subresource: Option<&str>) -> FieldSet {
+    /// The fields that a request to the object (`None`) or to one of its subresources resets, so that its manager
+    /// does not own them.
+    pub(super) fn reset_fields(&self, subresource: Option<&str>) -> FieldSet {
         let mut set = FieldSet::default();
         match subresource {
             None if self.status => set.insert(&["status"]),

@@ -1,30 +1,31 @@
-//! What a Kubernetes API server makes of the objects that are sent to it, as pure functions.
+//! The write path of a Kubernetes API server as pure functions: server-side apply, patches, defaults, strategies,
+//! validation.
 //!
 //! ```text
 //!              apply ───► merged, pruned, owners ─┐
-//! what is sent            (fields, typed, managed) ├─► complete ──► settle ──► what is stored
-//!              patch ───► update: owners only ────┘   (canonical,  (kept, generation,
-//!              (patches)                               defaults)    validated, or unchanged)
+//! request                 (fields, typed, managed) ├─► complete ────► strategy ──► stored object
+//!              patch ───► update: owners only ────┘   (normalize,   (reset fields, generation,
+//!              (patches)                               defaults)     validated, or unchanged)
 //! ```
 //!
-//! - [`Kind`] says what is known of a kind: [`Kind::builtin`], or [`Kind::customs`] from a
+//! - [`Kind`] has the names and the schema of a kind: [`Kind::builtin`], or [`Kind::customs`] from a
 //!   `CustomResourceDefinition`. Its [`schema`] says which lists are merged and how.
-//! - [`apply()`] is server-side apply: it merges what is applied into the live object, takes out what
-//!   the manager applied before and nobody else owns, and refuses on conflicts.
-//! - [`update()`] notes who owns what after any other write; [`patches`] computes such writes.
+//! - [`apply()`] is server-side apply: it merges what is applied into the live object, removes fields
+//!   that the manager applied before and no other manager owns, and refuses on conflicts.
+//! - [`update()`] tracks field ownership after any other write; [`patches`] computes such writes.
 //! - [`complete()`] writes the object as the server does and fills in defaults.
-//! - [`strategy::create`] and [`strategy::update`] decide what is stored. The latter answers with the live
-//!   object where nothing changed.
-//! - [`applied`] is all of it at once: the object as it will stand after an apply.
+//! - [`strategy::create`] and [`strategy::update`] prepare the object for storing. The latter returns the live object where
+//!   nothing has changed.
+//! - [`applied`] does all of it: it returns the object after an apply.
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
 //!   by a schema.
 //!
 //! Known to differ: a real server raises the generation of a `NetworkPolicy` whenever empty lists are sent
-//! for it, and lets a job's labels follow its template when it is replaced; of what it refuses, `validate`
-//! knows what objects out of a repository run into.
+//! for it, and lets a Job's labels follow its template when it is replaced; `validate` has the rules that objects in a
+//! repository are likely to break.
 //!
-//! Nothing here reads a clock or rolls dice: the time is a parameter ([`Write::now`]), and uids,
-//! resource versions and addresses of Services are the caller's to set.
+//! Nothing here reads a clock or random numbers: the time is a parameter ([`Write::now`]), and the caller sets uids,
+//! resource versions and addresses of Services.
 //!
 //! ```
 //! use federate_apiserver::{Kind, Write, applied};
@@ -53,6 +54,7 @@ pub mod fields;
 mod kinds;
 pub mod managed;
 pub mod normalize;
+mod openapi;
 pub mod patches;
 pub mod schema;
 pub mod services;
@@ -68,13 +70,13 @@ pub use apply::{Write, apply, update};
 pub use complete::complete;
 pub use custom::Custom;
 pub use defaults::encode_string_data;
-pub use extract_applied::{extract_applied, part};
+pub use extract_applied::{applied_fields, extract_applied};
 pub use failure::{Cause, Failure};
 pub use kinds::Kind;
 pub use validate::invalid_name;
 
-/// The object as it will stand after an apply; the live object itself where the apply changes nothing.
-/// A new one has the identity that it was given: no uid, no resource version.
+/// The object after an apply; the live object itself where the apply changes nothing. A new object has no uid and no
+/// resource version.
 pub fn applied(live: Option<&Value>, object: &Value, write: &Write<'_>) -> Result<Value, Failure> {
     let merged = apply(live, object, write)?;
     match live {

@@ -1,7 +1,7 @@
-//! Who owns which fields: `metadata.managedFields`, read and written.
+//! Reads and writes `metadata.managedFields`.
 //!
-//! Facts: entries are told apart by manager, operation and subresource, those of updates also by API
-//! version; they stand sorted by operation, time in seconds, manager. The time may be missing.
+//! Facts: the key of an entry is manager, operation and subresource, of updates also the API version; entries are
+//! sorted by operation, time in seconds, and manager. The time may be missing.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
 
-/// What a manager did to come to its fields.
+/// The operation by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
-    /// Anything else that writes.
+    /// Any other write.
     Update,
 }
 
-/// What tells entries apart.
+/// The key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagerEntry {
     /// The manager's name.
     pub manager: String,
-    /// What it did.
+    /// The operation.
     pub operation: Operation,
     /// The API version, of updates only.
     pub api_version: Option<String>,
-    /// The subresource it did it to.
+    /// The subresource that was written.
     pub subresource: Option<String>,
 }
 
 impl ManagerEntry {
-    /// As messages about conflicts name it.
+    /// The manager, as messages about conflicts name it.
     pub fn described(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if let Some(subresource) = &self.subresource {
@@ -50,7 +50,7 @@ impl ManagerEntry {
 pub struct Owned {
     /// The API version in which they are named.
     pub api_version: String,
-    /// When they were written, if known.
+    /// The time of the last write, if it is known.
     pub time: Option<String>,
     /// The fields.
     pub fields: FieldSet,
@@ -86,7 +86,7 @@ impl Managed {
         Some(managed)
     }
 
-    /// The entries, in the server's order. Who owns nothing has none.
+    /// The entries, in the server's order. Managers without fields have none.
     pub fn write(&self) -> Vec<Value> {
         let mut entries: Vec<(&ManagerEntry, &Owned)> =
             self.0.iter().filter(|(_, owned)| !owned.fields.is_empty()).collect();
@@ -96,7 +96,7 @@ impl Managed {
         entries.into_iter().map(|(owner, owned)| entry(owner, owned)).collect()
     }
 
-    /// Puts the entries into the object.
+    /// Writes the entries into the object.
     pub fn store(&self, object: &mut Value) {
         let entries = self.write();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -107,7 +107,7 @@ impl Managed {
         }
     }
 
-    /// Folds the oldest updates into one entry for each API version, until no more than ten are left.
+    /// Merges the oldest updates into one entry per API version, until at most ten are left.
     pub fn cap(&mut self) {
         const MOST: usize = 10;
         let mut updates: Vec<(Option<String>, ManagerEntry)> = self

@@ -1,5 +1,5 @@
-//! An object as the server writes it: what was not given and is always there is written empty, what is
-//! empty and only there when it is filled is left out, quantities in their shortest form.
+//! Normalizes an object, as the server writes it: required fields that are absent are written empty, empty fields with
+//! `omitempty` are dropped, and quantities are in canonical form.
 //!
 //! Facts: how Go's JSON writes the API types (`omitempty`, pointers), and the canonical form of
 //! quantities.
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::schema::{Field, Struct, Type, Written};
 
-/// Brings a built-in object into the form in which the server writes it. What its schema does not declare
-/// is dropped.
+/// Brings a built-in object into the form in which the server writes it. Fields that its schema does not declare are
+/// dropped.
 pub fn normalize(ty: &Type, value: &mut Value) {
     bring(ty, value, Form::Written);
 }
 
-/// The same as it comes back from storage, which does not tell an empty list from none.
+/// Normalizes an object as it is read from storage, where an empty list and no list are the same.
 pub(super) fn stored(ty: &Type, value: &mut Value) {
     bring(ty, value, Form::Stored);
 }
@@ -29,10 +29,13 @@ fn bring(ty: &Type, value: &mut Value, form: Form) {
     match ty.resolve() {
         Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value), form),
         Type::Map { value: ty, .. } => {
-            mapping(value).into_iter().flat_map(Map::values_mut).for_each(|value| part(ty, value, form));
+            mapping(value)
+                .into_iter()
+                .flat_map(Map::values_mut)
+                .for_each(|value| normalize_below(ty, value, form));
         }
         Type::List { item, .. } => match value {
-            Value::Array(items) => items.iter_mut().for_each(|value| part(item, value, form)),
+            Value::Array(items) => items.iter_mut().for_each(|value| normalize_below(item, value, form)),
             other => *other = Value::Array(Vec::new()),
         },
         Type::Quantity => {
@@ -64,8 +67,8 @@ fn structure(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
     }
 }
 
-/// A key's value or an item.
-fn part(ty: &Type, value: &mut Value, form: Form) {
+/// Normalizes the value of a key, or an item.
+fn normalize_below(ty: &Type, value: &mut Value, form: Form) {
     if value.is_null() {
         *value = zero(ty);
     } else {
@@ -73,7 +76,7 @@ fn part(ty: &Type, value: &mut Value, form: Form) {
     }
 }
 
-/// A mapping; what is none has nothing in it.
+/// A mapping; `None` for any other value.
 fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -81,7 +84,7 @@ fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
     value.as_object_mut()
 }
 
-/// Whether what was given for a field, which is brought into form, is written.
+/// Normalizes the value of a field; returns whether it is written.
 fn written(field: &Field, value: &mut Value, form: Form) -> bool {
     if value.is_null() {
         return field.written == Written::Nullable;
@@ -102,7 +105,7 @@ fn written(field: &Field, value: &mut Value, form: Form) -> bool {
     }
 }
 
-/// What nobody has filled, as it stands in a new object.
+/// The zero value of a type, as a new object has it.
 fn empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -130,7 +133,7 @@ fn is_zero(ty: &Type, value: &Value) -> bool {
     }
 }
 
-/// What stands in a field for which nothing was given, if anything does.
+/// The value of an absent field, if it is written.
 pub(super) fn blank(field: &Field) -> Option<Value> {
     match field.written {
         Written::Always => Some(zero(&field.ty)),
@@ -139,7 +142,7 @@ pub(super) fn blank(field: &Field) -> Option<Value> {
     }
 }
 
-/// The value of a type that nobody gave.
+/// The empty value of a type.
 pub(super) fn zero(ty: &Type) -> Value {
     match ty {
         Type::Text => Value::from(""),

@@ -1,4 +1,4 @@
-//! Patches that say what to change: merge patches, strategic merge patches.
+//! Merge patches and strategic merge patches.
 //!
 //! Facts: RFC 7386, and the directives of Kubernetes' strategic merge patch. JSON patches are in
 //! [`federate_kubernetes::patch`].
@@ -65,7 +65,7 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
             }
         }
     }
-    // An order may come for a list that is otherwise untouched.
+    // `$setElementOrder` may be about a list that is otherwise unchanged.
     for (key, order) in changes {
         if let (Some(name), Some(order)) = (key.strip_prefix("$setElementOrder/"), order.as_array())
             && !changes.contains_key(name)
@@ -78,18 +78,18 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
     Ok(Value::Object(merged))
 }
 
-/// Whether a field is replaced although its parts could be merged.
+/// Whether a field is replaced although it could be merged.
 fn replaces(ty: &Type, key: &str) -> bool {
     matches!(ty, Type::Named("PodDisruptionBudgetSpec")) && key == "selector"
 }
 
 fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
     match (ty.resolve(), change) {
-        (Type::List { item, relation: ListType::Keys(keys) }, Value::Array(changes)) => {
+        (Type::List { item, list_type: ListType::Keys(keys) }, Value::Array(changes)) => {
             let key = keys.first().map_or("name", String::as_str);
             list(item, key, old, changes, order)
         }
-        (Type::List { relation: ListType::Set, .. }, Value::Array(changes)) => {
+        (Type::List { list_type: ListType::Set, .. }, Value::Array(changes)) => {
             let mut items = old.as_array().cloned().unwrap_or_default();
             for change in changes {
                 if !items.contains(change) {
@@ -140,8 +140,8 @@ fn list(
     Ok(Value::Array(items))
 }
 
-/// Puts the items that an order names into it. One that it does not name stands before the first of
-/// those that it stood before in the old list.
+/// Sorts the items that an order names. An item that it does not name precedes the first item that it preceded in the
+/// old list.
 fn sort(items: &mut Vec<Value>, old: &Value, order: &[Value], mark: &dyn Fn(&Value) -> Option<Value>) {
     let place = |item: &Value| order.iter().position(|o| mark(o).is_some() && mark(o) == mark(item));
     let was = |item: &Value| {

@@ -1,9 +1,8 @@
-//! What the types of objects look like: which fields there are, which lists are merged item by item
-//! and by what, what is replaced as a whole.
+//! The schemas of objects: their fields, how lists are merged, and which values are atomic.
 //!
-//! Facts: the `OpenAPI` document of Kubernetes (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`)
-//! and which fields its Go types write when they are empty; `types.txt` has them for the built-in
-//! kinds. Custom kinds say them in their definition (`server::custom`).
+//! Facts: the `OpenAPI` document of Kubernetes (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`) and which
+//! fields its Go types write when they are empty; `types.txt` has them for the built-in kinds. Custom resources have
+//! them in their definition (`custom`), other kinds in the `OpenAPI` documents of the cluster (`openapi`).
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -25,27 +24,27 @@ pub enum Type {
     IntOrString,
     /// A point in time.
     Time,
-    /// Anything; mappings in it are merged key by key.
+    /// Any value; mappings in it are merged key by key.
     Any,
-    /// Anything, replaced as a whole.
+    /// Any value, atomic.
     Atomic,
     /// A built-in type, by its name.
     Named(&'static str),
     /// A mapping with fields.
     Struct(Struct),
-    /// A mapping with keys of one's own choice.
+    /// A mapping with arbitrary keys.
     Map {
-        /// What each key holds.
+        /// The type of its values.
         value: Box<Type>,
-        /// Whether it is replaced as a whole.
-        whole: bool,
+        /// Whether it is atomic.
+        atomic: bool,
     },
     /// A list.
     List {
-        /// What each item is.
+        /// The type of its items.
         item: Box<Type>,
-        /// How two lists become one.
-        relation: ListType,
+        /// How two lists are merged.
+        list_type: ListType,
     },
 }
 
@@ -54,10 +53,10 @@ pub enum Type {
 pub struct Struct {
     /// The fields that are declared.
     pub fields: BTreeMap<String, Field>,
-    /// What undeclared fields hold; `None` where there are none.
+    /// The type of undeclared fields; `None` where they are not allowed.
     pub rest: Option<Box<Type>>,
-    /// Whether it is replaced as a whole.
-    pub whole: bool,
+    /// Whether it is atomic.
+    pub atomic: bool,
 }
 
 /// A field of a mapping.
@@ -67,42 +66,42 @@ pub struct Field {
     pub ty: Type,
     /// When it is written.
     pub written: Written,
-    /// The value that tells items apart where none is given.
+    /// The default, which also counts in keys of list items.
     pub default: Option<Value>,
 }
 
 /// When the server writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Always; what was not given is written empty.
+    /// Always; an absent value is written empty.
     Always,
-    /// Always; what was not given is written as null.
+    /// Always; an absent value is written as null.
     Nullable,
-    /// When it was given, even when it is empty.
+    /// When it is set, even to an empty value.
     Given,
     /// When it is not empty.
     Filled,
 }
 
-/// How two lists become one.
+/// How two lists are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
     /// One replaces the other.
     Atomic,
-    /// Items are united by their value.
+    /// Items are merged by their value.
     Set,
-    /// Items are united by the values of these fields.
+    /// Items are merged by the values of these fields.
     Keys(Vec<String>),
 }
 
-/// A type as the merge sees it together with a value.
+/// The shape of a value of a type, for merging.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape<'t> {
-    /// Has no parts that anybody could own.
+    /// It has no parts with owners.
     Leaf,
-    /// Has fields or keys.
+    /// It has fields or keys.
     Map(Parts<'t>),
-    /// Has items.
+    /// It has items.
     List(&'t Type, &'t ListType),
 }
 
@@ -126,7 +125,7 @@ impl<'t> Parts<'t> {
 }
 
 impl Type {
-    /// The type itself, where this is only its name.
+    /// Resolves the name of a built-in type.
     pub fn resolve(&self) -> &Type {
         match self {
             Type::Named(name) => builtin(name).unwrap_or(&Type::Atomic),
@@ -134,20 +133,20 @@ impl Type {
         }
     }
 
-    /// How it is merged, given one of the values. What is of another kind than it should be is a leaf.
+    /// The shape of a value. A value of another type is a leaf.
     pub(super) fn shape(&self, value: &Value) -> Shape<'_> {
         match (self.resolve(), value) {
-            (Type::Struct(s), Value::Object(_) | Value::Null) if !s.whole => {
+            (Type::Struct(s), Value::Object(_) | Value::Null) if !s.atomic => {
                 Shape::Map(Parts { fields: Some(&s.fields), rest: s.rest.as_deref() })
             }
-            (Type::Map { value, whole: false }, Value::Object(_) | Value::Null) => {
+            (Type::Map { value, atomic: false }, Value::Object(_) | Value::Null) => {
                 Shape::Map(Parts { fields: None, rest: Some(value) })
             }
             (Type::Any, Value::Object(_)) => Shape::Map(Parts { fields: None, rest: Some(&Type::Any) }),
-            (Type::List { item, relation }, Value::Array(_) | Value::Null)
-                if *relation != ListType::Atomic =>
+            (Type::List { item, list_type }, Value::Array(_) | Value::Null)
+                if *list_type != ListType::Atomic =>
             {
-                Shape::List(item, relation)
+                Shape::List(item, list_type)
             }
             _ => Shape::Leaf,
         }
@@ -184,7 +183,7 @@ fn table() -> BTreeMap<&'static str, Type> {
             let (name, fields) = line.split_once(' ')?;
             let bare = name.trim_end_matches('!');
             let fields = fields.split(' ').filter_map(field).collect();
-            Some((bare, Type::Struct(Struct { fields, rest: None, whole: bare != name })))
+            Some((bare, Type::Struct(Struct { fields, rest: None, atomic: bare != name })))
         })
         .collect()
 }
@@ -195,7 +194,7 @@ fn field(text: &'static str) -> Option<(String, Field)> {
         Some((rest, default)) => (rest, Some(Value::from(default))),
         None => (rest, None),
     };
-    // A set ends with the mark of what is given; only a second one, or another, is the field's.
+    // A set ends with `*`; only a second mark is that of the field.
     let set = rest.starts_with('[');
     let (rest, written) = match rest.strip_suffix('?') {
         Some(rest) => (rest, Written::Filled),
@@ -208,7 +207,7 @@ fn field(text: &'static str) -> Option<(String, Field)> {
         },
     };
     let ty = parse(rest);
-    // What is always there counts as empty where it is not given.
+    // A field that is always written counts as empty where it is absent.
     let default = default.or(match ty {
         Type::Text if written == Written::Always => Some(Value::from("")),
         Type::Number if written == Written::Always => Some(Value::from(0)),
@@ -219,15 +218,15 @@ fn field(text: &'static str) -> Option<(String, Field)> {
 
 fn parse(text: &'static str) -> Type {
     if let Some((item, keys)) = text.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
-        let relation = match keys {
+        let list_type = match keys {
             "" => ListType::Atomic,
             "*" => ListType::Set,
             keys => ListType::Keys(keys.split(',').map(str::to_owned).collect()),
         };
-        return Type::List { item: Box::new(parse(item)), relation };
+        return Type::List { item: Box::new(parse(item)), list_type };
     }
     if let Some((value, mark)) = text.strip_prefix('{').and_then(|rest| rest.rsplit_once('}')) {
-        return Type::Map { value: Box::new(parse(value)), whole: mark == "!" };
+        return Type::Map { value: Box::new(parse(value)), atomic: mark == "!" };
     }
     match text {
         "s" => Type::Text,
@@ -270,14 +269,14 @@ mod tests {
     #[test]
     fn ports_of_containers_are_told_apart_by_number_and_protocol() {
         let path = ["spec", "template", "spec", "containers", "ports"];
-        let Some(Type::List { relation, item }) = builtin("Deployment").unwrap().at(&path) else {
+        let Some(Type::List { list_type, item }) = builtin("Deployment").unwrap().at(&path) else {
             panic!("a list")
         };
-        assert_eq!(*relation, ListType::Keys(vec!["containerPort".into(), "protocol".into()]));
+        assert_eq!(*list_type, ListType::Keys(vec!["containerPort".into(), "protocol".into()]));
         let protocol = item.parts().unwrap().field("protocol").unwrap();
         assert_eq!(protocol.default, Some(Value::from("TCP")));
         let finalizers = builtin("ObjectMeta").unwrap().parts().unwrap().field("finalizers").unwrap();
-        assert!(matches!(&finalizers.ty, Type::List { relation: ListType::Set, .. }));
+        assert!(matches!(&finalizers.ty, Type::List { list_type: ListType::Set, .. }));
         assert_eq!(finalizers.written, Written::Filled);
     }
 }

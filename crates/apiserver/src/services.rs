@@ -1,4 +1,4 @@
-//! What a Service is given: addresses, address families, ports of nodes.
+//! Allocates the addresses, address families and node ports of Services.
 //!
 //! Facts: the Service API of Kubernetes; a server with one IPv4 range.
 
@@ -8,7 +8,7 @@ fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the Service has an address of its own to be given.
+/// Whether the Service gets an address.
 fn addressed(object: &Value) -> bool {
     text(object, "/spec/type") != "ExternalName"
 }
@@ -30,8 +30,8 @@ pub(super) fn families(object: &mut Value) {
     }
 }
 
-/// Gives a Service its address and the ports of nodes that it lacks. `address` and `port` are asked
-/// for each that is needed.
+/// Allocates the address and the node ports that a Service lacks. `address` and `port` return one for each that is
+/// needed.
 pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
     if !addressed(object) {
         return;
@@ -59,8 +59,8 @@ pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: 
     }
 }
 
-/// What a Service was given stays with it, unless the update says something else or its type no
-/// longer has it.
+/// Keeps the allocated address and node ports of a Service, unless the update sets others or its type no longer has
+/// any.
 pub(super) fn keep(live: &Value, object: &mut Value) {
     if !addressed(object) {
         if let (true, Some(spec)) = (addressed(live), object["spec"].as_object_mut()) {
@@ -94,7 +94,7 @@ pub(super) fn keep(live: &Value, object: &mut Value) {
     }
 }
 
-/// A Service that is no longer exposed loses the ports that it had been given.
+/// Releases the node ports of a Service that is no longer exposed.
 fn drop_node_ports(live: &Value, object: &mut Value) {
     let old: Vec<Value> = live.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
     for port in object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! What the server does to an object between receiving and storing it: it sets what is its own to
-//! set, keeps what must not change, counts generations, and stores nothing where nothing changed.
+//! The strategies of kinds: what the server does to an object before it is stored. It sets fields of its own, keeps
+//! fields that must not change, counts generations, and stores nothing where nothing has changed.
 //!
 //! Facts: the strategies of the built-in kinds and of custom ones.
 
@@ -39,8 +39,7 @@ pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
     Ok(object)
 }
 
-/// What becomes of the live object by an update with this one; the live object itself where that
-/// changes nothing.
+/// The live object after an update with this one; the live object itself where the update changes nothing.
 pub fn update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
     let kind = write.kind;
     validate::identity(kind, live, &object)?;
@@ -52,7 +51,7 @@ pub fn update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Valu
     Ok(if unchanged(live, &object) { live.clone() } else { object })
 }
 
-/// Whether two objects differ at most in their versions and in when their fields were written.
+/// Whether two objects differ only in their versions and in the times of `managedFields`.
 pub fn unchanged(live: &Value, object: &Value) -> bool {
     let timeless = |a: &Value, b: &Value| same_but(a, b, &[("time", None)]);
     let owners = |a: &Value, b: &Value| match (a.as_array(), b.as_array()) {
@@ -64,10 +63,10 @@ pub fn unchanged(live: &Value, object: &Value) -> bool {
     same_but(live, object, &[("metadata", Some(&metadata))])
 }
 
-/// How the values of a field are compared; `None` where it does not count.
+/// How the values of a field are compared; `None` where it is ignored.
 type Compared<'c> = (&'static str, Option<&'c dyn Fn(&Value, &Value) -> bool>);
 
-/// Whether two values are the same where these fields are compared in another way.
+/// Whether two values are equal where these fields are compared differently.
 fn same_but(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return same(a, b) };
     let of = |key: &str| fields.iter().find(|(name, _)| *name == key).map(|(_, compared)| compared);
@@ -80,7 +79,7 @@ fn same_but(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
     a.keys().filter(counts).all(both) && b.keys().filter(counts).all(|key| a.contains_key(key))
 }
 
-/// What an update cannot change stays as it is, without a word.
+/// Keeps the fields that an update cannot change; the server does not report them.
 fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
     let kind = write.kind;
     let carry = |object: &mut Value, key: &str| match live.get(key) {
@@ -202,7 +201,7 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The class of a pod by what its containers ask for and are limited to.
+/// The `QoS` class of a pod, by the requests and limits of its containers.
 fn quality(pod: &Value) -> &'static str {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let containers: Vec<&Value> = containers.into_iter().flatten().collect();
@@ -236,7 +235,7 @@ fn finalizer(object: &mut Value, name: &str) {
     }
 }
 
-/// A job selects its pods by its own uid, unless that is left to people.
+/// A Job selects its pods by its own uid, unless `manualSelector` is set.
 fn job_labels(object: &mut Value) {
     if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return labels_of_template(object);
@@ -256,7 +255,7 @@ fn job_labels(object: &mut Value) {
     object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = json!(uid);
 }
 
-/// A job without labels has those of its template.
+/// A Job without labels gets those of its template.
 fn labels_of_template(object: &mut Value) {
     let own = object.pointer("/metadata/labels").and_then(Value::as_object);
     let given = object.pointer("/spec/template/metadata/labels").filter(|labels| labels.is_object());
@@ -265,7 +264,7 @@ fn labels_of_template(object: &mut Value) {
     }
 }
 
-/// A daemon set counts the changes of its template in an annotation.
+/// A DaemonSet counts the changes of its template in an annotation.
 fn template_generation(live: &Value, object: &mut Value) {
     let old = live
         .pointer("/metadata/annotations")

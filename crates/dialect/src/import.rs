@@ -22,10 +22,13 @@ pub struct Importer {
     pub wraps: bool,
     /// What adoption needs besides the object, in a sentence.
     pub note: Option<&'static str>,
-    /// What is sent in place of an object of the repo (the first one), given the live object: with the fields
-    /// that stay as they run. `None` where nothing stays.
-    pub retain: Option<fn(&Repo, &Object, &Object) -> Option<Value>>,
+    /// Retains fields of the live object, where the control plane does that.
+    pub retain: Option<Retain>,
 }
+
+/// Returns what is sent in place of an object of the repo (the first one), given the live object: with the fields
+/// that stay as they run. `None` where nothing stays.
+pub type Retain = fn(&Repo, &Object, &Object) -> Option<Value>;
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
-use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
@@ -24,6 +24,7 @@ pub mod memory;
 mod placed;
 pub mod plan;
 pub mod probe;
+mod reads;
 pub mod release;
 pub mod rollout;
 pub mod served;
@@ -34,6 +35,7 @@ pub use lists::SharedLists;
 pub use memory::Memory;
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
+pub use reads::{ClusterReads, ObjectScope};
 pub use release::Release;
 
 /// A control plane: its kinds, its inventory and its policies.
@@ -98,6 +100,13 @@ pub trait Dialect: Sync {
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// Labels and fields that a release adds are present as in the release that the configuration names.
     fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
+
+    /// The free resources of a cluster, as its control plane computes them from the nodes and pods there; `None`
+    /// if it computes none.
+    fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        let _ = (object, nodes, pods);
+        None
+    }
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say
     /// that.
@@ -176,6 +185,11 @@ pub trait ControlPlane: Sync {
     /// Findings about its policies: what is invalid or has no effect. A policy with errors takes part in no
     /// decision, because admission refuses it.
     fn check(&self) -> Vec<Finding>;
+
+    /// The objects in the member clusters that its decisions read; none by default.
+    fn cluster_reads(&self) -> ClusterReads {
+        ClusterReads::default()
+    }
 
     /// The subjects of its decisions. Each decision is independent of the others. The order does not matter,
     /// and each object occurs once.

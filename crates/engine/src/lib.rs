@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
+use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Cluster, Connection, Finding, Live, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
 pub mod actions;
@@ -57,7 +57,12 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
                 continue;
             }
             match dialect.cluster(&claimed.object, settings.strict_inventory, &repo.config) {
-                Ok(cluster) => clusters.push(cluster),
+                Ok(mut cluster) => {
+                    if cluster.capacity.is_none() {
+                        cluster.capacity = observed_capacity(dialect, &claimed.object, &settings.live);
+                    }
+                    clusters.push(cluster);
+                }
                 Err(unreadable) => findings.push(unreadable),
             }
         }
@@ -71,6 +76,15 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
         same
     });
     (clusters, findings)
+}
+
+/// The free resources of a cluster by the nodes and pods that are known to be there.
+fn observed_capacity(dialect: &dyn Dialect, object: &Object, live: &Live) -> Option<Capacity> {
+    let cluster = object.id.name.as_str();
+    let nodes = live.list(cluster, "", "Node", None);
+    let pods = live.objects(cluster).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
+    let pods: Vec<Object> = if nodes.is_empty() { Vec::new() } else { pods.cloned().collect() };
+    dialect.capacity(object, nodes, &pods).filter(|_| !nodes.is_empty())
 }
 
 /// The inventory object of a cluster.
@@ -130,6 +144,15 @@ impl<'a> Engine<'a> {
         };
         let planes = dialects.iter().map(open).collect();
         Self { dialects, repo, planes, previous: &settings.previous, lists: SharedLists::default() }
+    }
+
+    /// Returns what decisions read in the member clusters.
+    pub fn cluster_reads(&self) -> ClusterReads {
+        let mut all = ClusterReads::default();
+        for (_, plane) in &self.planes {
+            all.extend(plane.cluster_reads());
+        }
+        all
     }
 
     /// Returns the control plane of a dialect.

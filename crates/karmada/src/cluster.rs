@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::capacity::{Answer, Observed, cluster_status};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
 
@@ -54,6 +55,17 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
         capacity: status.resource_summary.map(|s| capacity(s, &models)),
         ..Cluster::of(object)
     })
+}
+
+/// The free resources that the control plane would write into the `Cluster`'s status, from what is in the member.
+pub(super) fn observed(object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+    let readyz = Answer::Status(200);
+    let discovery = BTreeMap::new();
+    let seen = Observed { readyz, healthz: readyz, version: None, discovery: &discovery, nodes, pods };
+    let summary = cluster_status(object, &seen).resource_summary?;
+    let summary: ResourceSummary = serde_json::from_value(serde_json::to_value(summary).ok()?).ok()?;
+    let spec: ClusterSpec = part(object, "spec").ok()?;
+    Some(capacity(summary, &graded(spec.resource_models)))
 }
 
 fn part<T: Default + serde::de::DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {

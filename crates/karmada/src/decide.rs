@@ -125,20 +125,22 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
     Some(finding)
 }
 
-/// The finding for a strategy that divides by free resources over clusters that report none.
-pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+/// The clusters with unknown free resources among those between which a policy divides replicas by free resources.
+pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster]) -> Vec<&'c Cluster> {
     let placement = &policy.spec.placement;
     let strategy = Strategy::of(placement.replica_scheduling.as_ref());
     if !matches!(strategy, Strategy::Dynamic | Strategy::Aggregated) {
-        return None;
+        return Vec::new();
     }
-    let screen = policy.screen(clusters);
-    let unknown: Vec<&str> = clusters
-        .iter()
-        .enumerate()
-        .filter(|(index, c)| c.capacity.is_none() && screen.selects(*index))
-        .map(|(_, c)| c.name.as_ref())
-        .collect();
+    let eligibility = policy.eligibility(clusters);
+    let unknown =
+        clusters.iter().enumerate().filter(|(at, c)| c.capacity.is_none() && eligibility.selects(*at));
+    unknown.map(|(_, cluster)| cluster).collect()
+}
+
+/// The finding for a strategy that divides by free resources over clusters that report none.
+pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+    let unknown: Vec<&str> = without_capacity(policy, clusters).iter().map(|c| c.name.as_ref()).collect();
     if unknown.is_empty() {
         return None;
     }
@@ -240,8 +242,9 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.unschedulable = Some(Unschedulable { reason: "InterpreterFailed".to_owned(), message });
         } else if let Some(why) = self.trigger() {
             trace.step(|| format!("scheduled: {why}"));
-            let (placement, screen) = (&self.policy.spec.placement, self.policy.screen(self.plane.clusters));
-            match self.scheduler().schedule(&self.subject(), placement, screen, trace) {
+            let (placement, eligibility) =
+                (&self.policy.spec.placement, self.policy.eligibility(self.plane.clusters));
+            match self.scheduler().schedule(&self.subject(), placement, eligibility, trace) {
                 Ok(scheduled) => self.accept(&mut row, &mut memory, scheduled),
                 Err(failure) => self.keep(&mut row, &mut memory, &failure),
             }

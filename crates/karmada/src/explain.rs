@@ -141,20 +141,20 @@ fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
 }
 
 fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Placement) -> Vec<ClusterVerdict> {
-    let room = decision.scheduler().room(&decision.workload);
+    let available = decision.scheduler().available_replicas(&decision.workload);
     let affinity = SchedulerMemory::of(&placement.memory).affinity;
     let subject = decision.subject();
     let policy = decision.policy;
-    let screen = policy.screen(plane.clusters);
+    let eligibility = policy.eligibility(plane.clusters);
     let refusals =
-        decision.scheduler().refusals(&subject, &policy.spec.placement, screen, affinity.as_deref());
+        decision.scheduler().refusals(&subject, &policy.spec.placement, eligibility, affinity.as_deref());
     let rows = plane.clusters.iter().zip(refusals).enumerate();
     rows.map(|(index, (cluster, refusal))| {
         let placed = placement.clusters.named(&cluster.name);
         let mut why = reason(placement, refusal.as_ref().map(|r| r.1.as_str()), placed.is_some());
         if decision.workload.replicas > 0 && refusal.is_none() {
             match cluster.capacity {
-                Some(_) => why.push_str(&format!("; room for {} more", room[index])),
+                Some(_) => why.push_str(&format!("; room for {} more", available[index])),
                 None => why.push_str("; its free resources are not known"),
             }
         }

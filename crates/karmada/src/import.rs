@@ -36,13 +36,12 @@ fn retained(repo: &Repo, known: &Object, live: &Object) -> Option<Value> {
     let (behaviour, _) = Behaviour::chosen(repo, NAME);
     let customizations = repo.claimed.iter().filter(|one| one.dialect == NAME && one.role == Role::Other);
     let interpreter = Interpreter::with(customizations.map(|one| &one.object), None, behaviour);
-    match interpreter.retained(&known.body, &live.body, &live.id) {
-        Some(retained) => retained.ok(),
-        None => {
-            let mut body = known.body.clone();
-            retain::by_kind(&mut body, live, behaviour.service_accounts).ok()?;
-            Some(body)
-        }
+    if let Some(retained) = interpreter.retained(&known.body, &live.body, &live.id) {
+        retained.ok()
+    } else {
+        let mut body = known.body.clone();
+        retain::by_kind(&mut body, live, behaviour.service_accounts).ok()?;
+        Some(body)
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
 use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -15,8 +15,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
-    Release, SharedLists, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan,
+    Previous, Reads, Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -131,6 +131,10 @@ impl Dialect for Karmada {
         cluster::read(object, strict)
     }
 
+    fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        cluster::observed(object, nodes, pods)
+    }
+
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         connection::read(object)
     }
@@ -188,7 +192,7 @@ impl<'a> Karmadas<'a> {
             overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
             interpreter,
-            estimator: Estimator::new(input.clusters, behaviour.room_on_models),
+            estimator: Estimator::new(input.clusters, behaviour.model_estimate),
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
@@ -233,6 +237,12 @@ impl ControlPlane for Karmadas<'_> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
         findings
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let unknown = self.policies.iter().flat_map(|policy| decide::without_capacity(policy, self.clusters));
+        let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn subjects(&self) -> Vec<Subject> {

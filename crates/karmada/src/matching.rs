@@ -21,18 +21,24 @@ pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PropagationSpec,
     held_api: HeldApi,
-    screen: OnceLock<Eligibility>,
+    eligibility: OnceLock<Eligibility>,
     applied: OnceLock<Value>,
 }
 
 impl<'a> Policy<'a> {
     pub(super) fn new(object: &'a Object, spec: PropagationSpec, behaviour: &Behaviour) -> Self {
-        Self { object, spec, held_api: behaviour.held_api, screen: OnceLock::new(), applied: OnceLock::new() }
+        Self {
+            object,
+            spec,
+            held_api: behaviour.held_api,
+            eligibility: OnceLock::new(),
+            applied: OnceLock::new(),
+        }
     }
 
     /// The eligibility of each cluster under its placement; computed once, when first needed.
-    pub(super) fn screen(&self, clusters: &[Cluster]) -> &Eligibility {
-        self.screen.get_or_init(|| Eligibility::new(&self.spec.placement, clusters, self.held_api))
+    pub(super) fn eligibility(&self, clusters: &[Cluster]) -> &Eligibility {
+        self.eligibility.get_or_init(|| Eligibility::new(&self.spec.placement, clusters, self.held_api))
     }
 
     /// Its placement as the plan remembers it, to find out whether it has changed: without the tolerations of

@@ -81,7 +81,8 @@ fn flink(object: &Object) -> Workload {
     let job_managers = integer(&["spec", "jobManager", "replicas"]).unwrap_or(1);
     let mut requests = BTreeMap::new();
     for resource in ["cpu", "memory"] {
-        let amount = |who| object.at(&["spec", who, "resource", resource]).and_then(Quantity::from_json);
+        let amount =
+            |manager| object.at(&["spec", manager, "resource", resource]).and_then(Quantity::from_json);
         let most = amount("taskManager").into_iter().chain(amount("jobManager")).max();
         if let Some(most) = most.filter(|amount| amount.value() > 0) {
             requests.insert(resource.to_owned(), most);
@@ -110,7 +111,7 @@ fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> R
         ));
     }
     for resource in ["cpu", "memory"] {
-        let amount = |who| given(&["spec", who, "resource", resource]).and_then(Value::as_str);
+        let amount = |manager| given(&["spec", manager, "resource", resource]).and_then(Value::as_str);
         let larger = amount("taskManager").zip(amount("jobManager")).map(|(one, other)| one.max(other));
         let larger = larger.and_then(Quantity::parse).filter(|amount| amount.value() > 0);
         if let (Some(larger), Some(Requirements { requests })) = (larger, &mut flink.requirements) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::decide::Decision;
 use super::effective_policy::unreadable;
 use super::policies::Policy;
-use super::{KubeAdmirals, keys};
+use super::{KubeAdmiralPlane, keys};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
 
@@ -31,19 +31,22 @@ pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>
     findings
 }
 
+/// The clusters with unknown free resources among those between which a policy divides replicas by free resources.
+pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster]) -> Vec<&'c Cluster> {
+    let spec = &policy.spec;
+    let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.cluster_preferences.weights;
+    let unknown = clusters.iter().enumerate().filter(|(at, c)| {
+        c.joined
+            && c.capacity.is_none()
+            && (!policy.cluster_preferences.names || policy.cluster_preferences.named[*at])
+    });
+    if weighs { unknown.map(|(_, cluster)| cluster).collect() } else { Vec::new() }
+}
+
 /// The finding about a policy that weighs free resources which are not known.
 pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
-    let spec = &policy.spec;
-    let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.wishes.weights;
-    let unknown: Vec<&str> = clusters
-        .iter()
-        .enumerate()
-        .filter(|(at, c)| {
-            c.joined && c.capacity.is_none() && (!policy.wishes.names || policy.wishes.named[*at])
-        })
-        .map(|(_, c)| c.name.as_ref())
-        .collect();
-    if !weighs || unknown.is_empty() {
+    let unknown: Vec<&str> = without_capacity(policy, clusters).iter().map(|c| c.name.as_ref()).collect();
+    if unknown.is_empty() {
         return None;
     }
     let shown = finding::list(&unknown, 5);
@@ -56,7 +59,7 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
 }
 
 /// The findings about clusters that have placements and receive nothing, one per cluster.
-pub(super) fn unreachable(plane: &KubeAdmirals<'_>, placements: &[Placement]) -> Vec<Finding> {
+pub(super) fn unreachable(plane: &KubeAdmiralPlane<'_>, placements: &[Placement]) -> Vec<Finding> {
     let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
     for placed in placements.iter().flat_map(|p| &p.clusters) {
         *waiting.entry(placed.name.as_ref()).or_default() += 1;

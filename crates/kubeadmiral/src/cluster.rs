@@ -51,7 +51,8 @@ fn apis(object: &Object) -> BTreeSet<(String, String)> {
     list(object.at(&["status", "apiResourceTypes"])).iter().map(served).collect()
 }
 
-fn capacity(resources: &Value) -> Capacity {
+/// The resources that a `FederatedCluster`'s status states.
+pub(super) fn capacity(resources: &Value) -> Capacity {
     let amounts = |key: &str| {
         let entries = resources.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()

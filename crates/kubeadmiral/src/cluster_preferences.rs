@@ -28,7 +28,7 @@ impl ClusterPreferences {
     /// Reads a list over the inventory, which is sorted by name.
     pub(super) fn new(placement: &[DesiredPlacement], clusters: &[Cluster]) -> Self {
         let size = clusters.len();
-        let mut wishes = Self {
+        let mut cluster_preferences = Self {
             named: vec![false; size],
             min: vec![0; size],
             max: vec![None; size],
@@ -40,13 +40,13 @@ impl ClusterPreferences {
         };
         for DesiredPlacement { cluster, preferences } in placement {
             let Ok(at) = clusters.binary_search_by(|c| c.name.as_ref().cmp(cluster)) else { continue };
-            wishes.named[at] = true;
-            wishes.min[at] = preferences.min_replicas;
-            wishes.max[at] = preferences.max_replicas.or(wishes.max[at]);
-            wishes.weight[at] = preferences.weight.or(wishes.weight[at]);
-            wishes.priority[at] = preferences.priority.or(wishes.priority[at]);
+            cluster_preferences.named[at] = true;
+            cluster_preferences.min[at] = preferences.min_replicas;
+            cluster_preferences.max[at] = preferences.max_replicas.or(cluster_preferences.max[at]);
+            cluster_preferences.weight[at] = preferences.weight.or(cluster_preferences.weight[at]);
+            cluster_preferences.priority[at] = preferences.priority.or(cluster_preferences.priority[at]);
         }
-        wishes
+        cluster_preferences
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::followers::{self, Reference};
-use super::{KubeAdmirals, advice, decide, keys};
+use super::{KubeAdmiralPlane, advice, decide, keys};
 use federate_dialect::{Decided, Placed, Placement, Unschedulable};
 use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 
@@ -15,7 +15,7 @@ struct Led {
 }
 
 /// Joins the decisions about all templates.
-pub(super) fn complete(plane: &KubeAdmirals<'_>, decided: Vec<Decided>) -> Decided {
+pub(super) fn complete(plane: &KubeAdmiralPlane<'_>, decided: Vec<Decided>) -> Decided {
     let mut all = Decided::default();
     for one in decided {
         all.placements.extend(one.placements);
@@ -37,7 +37,10 @@ fn key(id: &ObjectRef) -> (Option<String>, Reference) {
 }
 
 /// Everything that leaders refer to, by namespace and reference.
-fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Option<String>, Reference), Led> {
+fn led(
+    plane: &KubeAdmiralPlane<'_>,
+    placements: &mut [Placement],
+) -> BTreeMap<(Option<String>, Reference), Led> {
     let mut all: BTreeMap<(Option<String>, Reference), Led> = BTreeMap::new();
     for placement in placements {
         let Some(leader) = plane.template(&placement.object) else { continue };
@@ -45,7 +48,7 @@ fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Opti
         let leads = followers::leads(template)
             && plane.leads(placement)
             && template.annotation(keys::NO_SCHEDULING) != Some("true")
-            && !followers::dry(template, Some(placement));
+            && !followers::is_dry_run(template, Some(placement));
         if !leads {
             continue;
         }
@@ -71,7 +74,7 @@ fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Opti
 }
 
 /// Adds the leaders' clusters to a follower's own.
-fn follow(plane: &KubeAdmirals<'_>, placement: &mut Placement, led: &Led) {
+fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Led) {
     let Some(template) = plane.template(&placement.object).map(|t| &t.object) else { return };
     if !followers::follows(&template.id, &plane.types)
         || template.annotation(keys::DISABLE_FOLLOWING) == Some("true")
@@ -91,7 +94,7 @@ fn follow(plane: &KubeAdmirals<'_>, placement: &mut Placement, led: &Led) {
 }
 
 /// The finding about a placement. Overrides that fail are reported where they are applied.
-fn finding(plane: &KubeAdmirals<'_>, placement: &Placement) -> Option<Finding> {
+fn finding(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Option<Finding> {
     let Unschedulable { reason, message } = placement.unschedulable.as_ref()?;
     let told =
         matches!(reason.as_str(), "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound");

@@ -8,13 +8,13 @@ use super::profile::Plugins;
 use super::schedule::{self, GPU, Outcome, Trace};
 use super::trigger::{self, Clusters, State, Verdict};
 use super::types::TypeConfig;
-use super::{KubeAdmirals, NAME, keys, overrides, podspec};
+use super::{KubeAdmiralPlane, NAME, keys, overrides, podspec};
 use federate_dialect::{Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Object, ObjectRef, pods};
 
 /// A decision about a template.
 pub(super) struct Decision<'d, 'a> {
-    plane: &'d KubeAdmirals<'a>,
+    plane: &'d KubeAdmiralPlane<'a>,
     pub(super) template: &'d Object,
     config: &'d TypeConfig,
     /// What the row of the previous plan remembers.
@@ -47,7 +47,7 @@ fn problem(reason: &str, message: impl Into<String>) -> Unschedulable {
 impl<'d, 'a> Decision<'d, 'a> {
     /// Prepares a decision about a template of a federated kind.
     pub(super) fn new(
-        plane: &'d KubeAdmirals<'a>,
+        plane: &'d KubeAdmiralPlane<'a>,
         template: &'d Object,
         config: &'d TypeConfig,
         previous: &'d Previous,
@@ -212,7 +212,13 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn wanted<'p>(&self, policy: &'p Policy<'_>) -> EffectivePolicy<'p> {
         let divisible = !self.config.replicas.is_empty();
-        EffectivePolicy::new(self.template, &policy.spec, &policy.wishes, self.plane.clusters, divisible)
+        EffectivePolicy::new(
+            self.template,
+            &policy.spec,
+            &policy.cluster_preferences,
+            self.plane.clusters,
+            divisible,
+        )
     }
 
     fn subject(
@@ -289,7 +295,7 @@ pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
 
 /// Why an override policy keeps the whole object back, if it does: it is missing, or it fails for a cluster.
 pub(super) fn override_problem(
-    plane: &KubeAdmirals<'_>,
+    plane: &KubeAdmiralPlane<'_>,
     template: &Object,
     placement: &Placement,
 ) -> Option<Unschedulable> {

@@ -3,13 +3,13 @@
 use super::decide::Decision;
 use super::memory::Memory;
 use super::schedule::Trace;
-use super::{KubeAdmirals, NAME};
+use super::{KubeAdmiralPlane, NAME};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Object;
 
 /// Explains a template's placement; `None` where the control plane does not decide about it.
 pub(super) fn explain(
-    plane: &KubeAdmirals<'_>,
+    plane: &KubeAdmiralPlane<'_>,
     template: &Object,
     previous: &Previous,
     placed: Option<&Placement>,
@@ -37,7 +37,7 @@ pub(super) fn explain(
     })
 }
 
-fn policy_words(plane: &KubeAdmirals<'_>, placement: &Placement) -> Vec<String> {
+fn policy_words(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Vec<String> {
     let mut words = Vec::new();
     match placement.policy.as_ref().map(|id| (id, plane.policies.get(id))) {
         Some((id, Some(policy))) => {
@@ -47,7 +47,8 @@ fn policy_words(plane: &KubeAdmirals<'_>, placement: &Placement) -> Vec<String> 
         None => words.push("the template names no policy".to_owned()),
     }
     words.extend(placement.required_by.iter().map(|leader| format!("{leader} needs it where it runs")));
-    let namespace = plane.template(&placement.object).is_some_and(|t| plane.namespaces.everywhere(&t.object));
+    let namespace =
+        plane.template(&placement.object).is_some_and(|t| plane.namespaces.goes_to_every_cluster(&t.object));
     if namespace {
         words.push("a Namespace goes to every cluster without any policy".to_owned());
     }
@@ -55,7 +56,7 @@ fn policy_words(plane: &KubeAdmirals<'_>, placement: &Placement) -> Vec<String> 
 }
 
 fn verdicts(
-    plane: &KubeAdmirals<'_>,
+    plane: &KubeAdmiralPlane<'_>,
     template: &Object,
     placement: &Placement,
     trace: &Trace,

@@ -91,7 +91,7 @@ fn pod_references(spec: &Value) -> References {
 }
 
 /// Whether the object is a dry run: it is not sent before it has been sent once.
-pub(super) fn dry(object: &Object, row: Option<&Placement>) -> bool {
+pub(super) fn is_dry_run(object: &Object, row: Option<&Placement>) -> bool {
     let sent = || row.and_then(|row| Memory::of(row).propagated);
     object.annotation(keys::DRY_RUN) == Some("true") && sent().is_none_or(|sent| sent.is_empty())
 }

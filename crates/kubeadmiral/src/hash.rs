@@ -143,11 +143,13 @@ fn term(term: &Value) -> Value {
 
 fn placement(entry: &Value) -> Value {
     let preferences = entry.get("preferences").cloned().unwrap_or_default();
-    let mut wishes = fields(&preferences, &["minReplicas", "maxReplicas", "weight", "priority"]);
-    if let Some(map) = wishes.as_object_mut().filter(|map| map.get("minReplicas") == Some(&json!(0))) {
+    let mut cluster_preferences = fields(&preferences, &["minReplicas", "maxReplicas", "weight", "priority"]);
+    if let Some(map) =
+        cluster_preferences.as_object_mut().filter(|map| map.get("minReplicas") == Some(&json!(0)))
+    {
         map.shift_remove("minReplicas");
     }
-    json!({"cluster": entry.get("cluster"), "preferences": wishes})
+    json!({"cluster": entry.get("cluster"), "preferences": cluster_preferences})
 }
 
 fn rescheduling(policy: &Value) -> Value {

@@ -82,7 +82,7 @@ pub(super) const SCALE_TARGET: &str = "kubeadmiral.io/scale-target-ref-path";
 pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 
 /// Whether a template has labels or annotations for `KubeAdmiral`.
-pub(super) fn addressed(template: &federate_kubernetes::Object) -> bool {
+pub(super) fn has_own_keys(template: &federate_kubernetes::Object) -> bool {
     let labels = MOVED_LABELS.iter().any(|key| template.label(key).is_some());
     labels || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())
 }

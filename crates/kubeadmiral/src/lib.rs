@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Subject,
-    Unschedulable, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
+    Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -116,17 +116,21 @@ impl Dialect for KubeAdmiral {
         Ok(cluster::read(object, strict))
     }
 
+    fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        Some(cluster::capacity(&capacity::resources(nodes, pods, &[]).write()))
+    }
+
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         connection::read(object)
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeAdmirals::new(input))
+        Box::new(KubeAdmiralPlane::new(input))
     }
 }
 
 /// `KubeAdmiral`'s control plane over one repo.
-struct KubeAdmirals<'a> {
+struct KubeAdmiralPlane<'a> {
     templates: &'a [Template],
     clusters: &'a [Cluster],
     members: Vec<Member<'a>>,
@@ -143,7 +147,7 @@ struct KubeAdmirals<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeAdmirals<'a> {
+impl<'a> KubeAdmiralPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let Input { repo, clusters, .. } = input;
         let (admitted, mut findings) = Admitted::of(repo, &KubeAdmiral);
@@ -210,7 +214,7 @@ impl<'a> KubeAdmirals<'a> {
     /// Decides about one template, without dependencies on others.
     fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
-        if !self.implicit && !keys::addressed(template) {
+        if !self.implicit && !keys::has_own_keys(template) {
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
@@ -222,7 +226,7 @@ impl<'a> KubeAdmirals<'a> {
         let decision = Decision::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
         let mut placement = decision.place(None);
-        if self.namespaces.everywhere(template) {
+        if self.namespaces.goes_to_every_cluster(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;
             if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
@@ -250,11 +254,18 @@ fn not_federated(template: &Object, asked: bool) -> Placement {
     placement
 }
 
-impl ControlPlane for KubeAdmirals<'_> {
+impl ControlPlane for KubeAdmiralPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
         self.findings.iter().cloned().chain(unknown).collect()
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let policies = self.policies.policies.values();
+        let unknown = policies.flat_map(|policy| advice::without_capacity(policy, self.clusters));
+        let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn subjects(&self) -> Vec<Subject> {

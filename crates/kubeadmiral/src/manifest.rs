@@ -9,19 +9,23 @@ use serde_json::{Value, json};
 
 use super::overrides::{self, Class, Failed, Patch};
 use super::types::TypeConfig;
-use super::{KubeAdmirals, followers, keys, namespaces, source};
+use super::{KubeAdmiralPlane, followers, keys, namespaces, source};
 use federate_dialect::{Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, finding};
 use federate_repo::Template;
 
 /// The variants of a placement.
-pub(super) fn variants(plane: &KubeAdmirals<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
+pub(super) fn variants(
+    plane: &KubeAdmiralPlane<'_>,
+    placement: &Placement,
+    template: &Template,
+) -> Vec<Variant> {
     let object = &template.object;
     let Some(config) = plane.types.get(&object.id.api_version, &object.id.kind) else { return Vec::new() };
     if placement.clusters.is_empty() {
         return Vec::new();
     }
-    if let Some(status) = held_back(object, placement) {
+    if let Some(status) = withheld_reason(object, placement) {
         return vec![withheld(names(&placement.clusters), status, None)];
     }
     let (ready, mut variants) = reachable(plane, &placement.clusters);
@@ -41,11 +45,11 @@ pub(super) fn variants(plane: &KubeAdmirals<'_>, placement: &Placement, template
 }
 
 /// Why no cluster receives the object, if none does.
-pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'static str> {
+pub(super) fn withheld_reason(object: &Object, placement: &Placement) -> Option<&'static str> {
     if namespaces::untouched(object) {
         return Some("SystemNamespace");
     }
-    if followers::dry(object, Some(placement)) {
+    if followers::is_dry_run(object, Some(placement)) {
         return Some("DryRun");
     }
     (object.id.kind == "HorizontalPodAutoscaler" && object.label(keys::CENTRAL_HPA) == Some("true"))
@@ -53,7 +57,7 @@ pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'stat
 }
 
 /// The clusters that can be written to, and the others with reasons.
-fn reachable(plane: &KubeAdmirals<'_>, clusters: &[Placed]) -> (Vec<Placed>, Vec<Variant>) {
+fn reachable(plane: &KubeAdmiralPlane<'_>, clusters: &[Placed]) -> (Vec<Placed>, Vec<Variant>) {
     let status = |cluster: Option<&Cluster>| match cluster {
         None => Some("ClusterNotFound"),
         Some(cluster) if !cluster.joined => Some("ClusterNotJoined"),
@@ -82,7 +86,7 @@ fn withheld(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Fi
 
 /// The clusters, grouped by the result of their overrides.
 fn classes(
-    plane: &KubeAdmirals<'_>,
+    plane: &KubeAdmiralPlane<'_>,
     object: &Object,
     clusters: &[Placed],
 ) -> Result<Vec<Class>, (&'static str, Finding)> {

@@ -12,7 +12,7 @@ pub(super) const SYSTEM: &str = "kube-admiral-system";
 /// The key in `federate.yaml` for the control plane's flag that excludes namespaces.
 pub(super) const EXCLUDE: &str = "excludeNamespaces";
 
-/// Which namespaces go everywhere.
+/// Which namespaces go to every cluster.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
     excluded: Option<Regex>,
@@ -39,8 +39,8 @@ impl Namespaces {
         (Self { excluded: excluded.filter(|regex| !regex.as_str().is_empty()) }, findings)
     }
 
-    /// Whether the object is a Namespace that goes everywhere.
-    pub(super) fn everywhere(&self, object: &Object) -> bool {
+    /// Whether the object is a Namespace that goes to every cluster.
+    pub(super) fn goes_to_every_cluster(&self, object: &Object) -> bool {
         let name = &object.id.name;
         is_namespace(object)
             && !name.starts_with("kube-")

@@ -18,7 +18,7 @@ pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PolicySpec,
     /// Its placement list over the inventory.
-    pub(super) wishes: ClusterPreferences,
+    pub(super) cluster_preferences: ClusterPreferences,
     /// A digest of its content.
     content: String,
     /// A digest of its content with the API server's defaults.
@@ -40,7 +40,7 @@ impl<'a> Policy<'a> {
         let (content, stored_content) = (hash::policy(raw), hash::stored_policy(raw));
         Ok(Self {
             object,
-            wishes: ClusterPreferences::new(&spec.placement, clusters),
+            cluster_preferences: ClusterPreferences::new(&spec.placement, clusters),
             spec,
             content,
             stored_content,
@@ -49,7 +49,7 @@ impl<'a> Policy<'a> {
 
     /// Treats the policy as one from a hub. The API server has filled in defaults, so that absent fields are
     /// absent for the scheduler.
-    pub(super) fn take_as_stored(&mut self) {
+    pub(super) fn use_stored_digest(&mut self) {
         let rescheduling = self.object.at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
         if rescheduling.is_none_or(Value::is_null) {
             self.spec.reschedule_policy.replica_rescheduling.avoid_disruption.0 = false;

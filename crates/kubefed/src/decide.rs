@@ -5,7 +5,7 @@ use super::division::Trace;
 use super::federated::Federated;
 use super::overrides::{self, Step};
 use super::preference::{self, Preference, Schedule};
-use super::{KubeFeds, NAME, manifest, placement};
+use super::{KubeFedPlane, NAME, manifest, placement};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, Finding, ObjectRef, Origin, finding};
@@ -49,7 +49,7 @@ pub(super) struct Decision<'d, 'a> {
 impl<'d, 'a> Decision<'d, 'a> {
     /// Decides.
     pub(super) fn new(
-        plane: &'d KubeFeds<'a>,
+        plane: &'d KubeFedPlane<'a>,
         federated: &'d Federated<'a>,
         previous: &Previous,
         trace: &mut Trace,
@@ -76,7 +76,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         Some((preference, outcome.as_ref().ok()?))
     }
 
-    fn select(&mut self, plane: &KubeFeds<'a>) -> Result<(), Refusal> {
+    fn select(&mut self, plane: &KubeFedPlane<'a>) -> Result<(), Refusal> {
         self.own = match self.schedule() {
             Some((_, schedule)) => plane.clusters.iter().map(|c| schedule.contains_key(&c.name)).collect(),
             None => selected(plane, self.federated)?,
@@ -111,7 +111,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// The row of the plan.
-    pub(super) fn row(&self, plane: &KubeFeds<'a>) -> Placement {
+    pub(super) fn row(&self, plane: &KubeFedPlane<'a>) -> Placement {
         let policy = match self.schedule() {
             Some((preference, _)) => &preference.object.id,
             None => &self.federated.object.id,
@@ -148,7 +148,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// The findings about the decision.
-    fn findings(&self, plane: &KubeFeds<'_>) -> Vec<Finding> {
+    fn findings(&self, plane: &KubeFedPlane<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         findings.extend(self.lost(plane));
         if let Some((preference, Err(why))) = &self.preference {
@@ -164,7 +164,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// Whether it belongs to a system namespace, and only limits the objects in that namespace.
-    fn only_limits(&self, plane: &KubeFeds<'_>) -> bool {
+    fn only_limits(&self, plane: &KubeFedPlane<'_>) -> bool {
         let inside =
             |f: &Federated<'_>| !f.kind.is_namespace() && f.namespace() == self.federated.namespace();
         self.refusal.as_ref().is_some_and(|r| r.reason == "SystemNamespace")
@@ -173,7 +173,7 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     /// An invalid selector is an error of its object. The control plane would leave everything as it is, which
     /// a rendering cannot express, so nothing is rendered.
-    fn refused(&self, plane: &KubeFeds<'_>, refusal: &Refusal) -> Finding {
+    fn refused(&self, plane: &KubeFedPlane<'_>, refusal: &Refusal) -> Finding {
         let object = self.federated.object;
         let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
         let namespace = plane.namespace_of(self.federated);
@@ -193,7 +193,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// Replicas that are scheduled to clusters which the namespace excludes.
-    fn lost(&self, plane: &KubeFeds<'_>) -> Option<Finding> {
+    fn lost(&self, plane: &KubeFedPlane<'_>) -> Option<Finding> {
         let (preference, schedule) = self.schedule()?;
         let left_out = plane.clusters.iter().enumerate().filter(|(index, _)| !self.chosen(*index));
         let (mut lost, mut names) = (0_i64, Vec::new());
@@ -220,7 +220,7 @@ impl<'d, 'a> Decision<'d, 'a> {
 }
 
 /// Decides about one federated object.
-pub(super) fn decide(plane: &KubeFeds<'_>, federated: &Federated<'_>, previous: &Previous) -> Decided {
+pub(super) fn decide(plane: &KubeFedPlane<'_>, federated: &Federated<'_>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, federated, previous, &mut Trace::default());
     Decided {
         placements: vec![decision.row(plane)],
@@ -229,7 +229,7 @@ pub(super) fn decide(plane: &KubeFeds<'_>, federated: &Federated<'_>, previous: 
     }
 }
 
-fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>, Refusal> {
+fn selected(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Result<Vec<bool>, Refusal> {
     placement::selected(&federated.spec.placement, &plane.clusters).map_err(|invalid| Refusal {
         invalid: Some((federated.object.id.clone(), federated.object.origin.clone(), invalid.pointer)),
         ..Refusal::new(
@@ -249,7 +249,7 @@ fn leaving(federated: &Federated<'_>) -> Option<Refusal> {
 }
 
 /// Why no controller acts on the object.
-pub(super) fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<Refusal> {
+pub(super) fn inactive(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Option<Refusal> {
     let (config, kind, id) = (&plane.config, &federated.kind, &federated.object.id);
     if !config.pushes {
         let help = "enable it in the KubeFedConfig";

@@ -9,13 +9,13 @@ use super::federated::Federated;
 use super::member::deletion;
 use super::overrides::REPLICAS;
 use super::preference::Schedule;
-use super::{KubeFeds, NAME, placement};
+use super::{KubeFedPlane, NAME, placement};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Cluster;
 
 /// Explains a federated object's placement; `placed` is its row of the plan.
 pub(super) fn explain(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     federated: &Federated<'_>,
     previous: &Previous,
     placed: Option<&Placement>,
@@ -36,7 +36,7 @@ pub(super) fn explain(
     }
 }
 
-fn policy_words(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
+fn policy_words(plane: &KubeFedPlane<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
     let federated = decision.federated;
     let mut lines = vec![format!("{} ({}) holds it", federated.object.id, federated.object.origin)];
     match &decision.preference {
@@ -64,7 +64,7 @@ fn policy_words(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>) -> Vec<String
     lines
 }
 
-fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>, cluster: &Cluster) -> ClusterVerdict {
+fn verdict(plane: &KubeFedPlane<'_>, decision: &Decision<'_, '_>, cluster: &Cluster) -> ClusterVerdict {
     let index = plane.clusters.iter().position(|c| c.name == cluster.name);
     let chosen = index.is_some_and(|index| decision.chosen(index));
     let (refused_by, why) = match index {
@@ -86,7 +86,7 @@ fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>, cluster: &Cluster)
 
 /// The reason that refused a cluster, if any, and a sentence about it.
 fn reason(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     decision: &Decision<'_, '_>,
     index: usize,
     cluster: &Cluster,

@@ -11,7 +11,7 @@ use super::explain;
 use super::federated::Federated;
 use super::member::version;
 use super::overrides::REPLICAS;
-use super::{KubeFeds, NAME, division::Trace, preference, types::Types};
+use super::{KubeFedPlane, NAME, division::Trace, preference, types::Types};
 use federate_dialect::{Input, Placed, Placement, Plan, Previous};
 use federate_kubernetes::object::at;
 use federate_kubernetes::{Object, ObjectRef};
@@ -38,7 +38,7 @@ pub struct Reconciled {
 
 /// Runs the replica scheduler once for a federated object; `None` where no preference is about it.
 pub fn reconcile(input: Input<'_>, federated: &ObjectRef) -> Option<Reconciled> {
-    let plane = KubeFeds::new(input);
+    let plane = KubeFedPlane::new(input);
     let federated = plane.federated.iter().find(|f| f.object.id == *federated)?;
     let preference = plane.preference_of(federated)?;
     let previous = Previous::default();

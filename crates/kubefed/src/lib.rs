@@ -19,7 +19,8 @@ use federate_repo::{Claimed, Declared, Role, Template};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
+    Variant,
 };
 
 mod api;
@@ -137,12 +138,12 @@ impl Dialect for KubeFed {
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeFeds::new(input))
+        Box::new(KubeFedPlane::new(input))
     }
 }
 
 /// `KubeFed`'s control plane over one repo.
-struct KubeFeds<'a> {
+struct KubeFedPlane<'a> {
     input: Input<'a>,
     /// The clock, in seconds.
     now: Option<i64>,
@@ -169,7 +170,7 @@ struct KubeFeds<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeFeds<'a> {
+impl<'a> KubeFedPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
         let (admitted, mut findings) = Admitted::of(repo, &KubeFed);
@@ -309,13 +310,24 @@ impl<'p> Subject<'p, '_> {
     }
 }
 
-impl ControlPlane for KubeFeds<'_> {
+impl ControlPlane for KubeFedPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         if !self.subjects.is_empty() {
-            findings.extend(validate::useless(self));
+            findings.extend(validate::ineffective(self));
         }
         findings
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let mut reads = ClusterReads::default();
+        for federated in self.federated.iter().filter(|f| self.preference_of(f).is_some()) {
+            reads.add_workload(&federated.target);
+        }
+        for template in self.templates.iter().filter(|template| v1::observes(template)) {
+            reads.add_workload(&template.object.id);
+        }
+        reads
     }
 
     fn subjects(&self) -> Vec<federate_dialect::Subject> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::federated::Federated;
 use super::overrides::{self, Failure, Step, Steps};
-use super::{KubeFeds, NOT_READY};
+use super::{KubeFedPlane, NOT_READY};
 use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, finding};
@@ -22,7 +22,7 @@ pub(super) const MANAGED: &str = "kubefed.io/managed";
 pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
 
 /// The variants of a placement.
-pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federated<'_>) -> Vec<Variant> {
+pub(super) fn variants(plane: &KubeFedPlane<'_>, row: &Placement, federated: &Federated<'_>) -> Vec<Variant> {
     let (ready, unready) = by_readiness(plane, row);
     let mut variants = Vec::new();
     if !unready.is_empty() {
@@ -54,14 +54,18 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
 }
 
 /// The clusters of a row, split by readiness.
-fn by_readiness<'p>(plane: &KubeFeds<'_>, row: &'p Placement) -> (Vec<&'p Placed>, Vec<ClusterName>) {
+fn by_readiness<'p>(plane: &KubeFedPlane<'_>, row: &'p Placement) -> (Vec<&'p Placed>, Vec<ClusterName>) {
     let (ready, unready): (Vec<&Placed>, Vec<&Placed>) =
         row.clusters.iter().partition(|p| plane.cluster(&p.name).is_some_and(|c| c.ready));
     (ready, unready.into_iter().map(|p| p.name.clone()).collect())
 }
 
 /// The preference that decided, if there is one.
-fn preference<'a>(plane: &KubeFeds<'a>, row: &Placement, federated: &Federated<'_>) -> Option<&'a Object> {
+fn preference<'a>(
+    plane: &KubeFedPlane<'a>,
+    row: &Placement,
+    federated: &Federated<'_>,
+) -> Option<&'a Object> {
     let preference = plane.preference_of(federated).map(|preference| preference.object);
     preference.filter(|object| row.policy.as_ref() == Some(&object.id))
 }
@@ -75,7 +79,7 @@ fn steps_of(own: &Steps, scheduled: bool, placed: &Placed) -> Vec<Step> {
 
 /// The same for one cluster of a row.
 pub(super) fn steps<'f>(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     row: &Placement,
     federated: &'f Federated<'_>,
     placed: &Placed,

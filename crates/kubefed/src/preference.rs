@@ -10,7 +10,7 @@ use super::api::{ClusterPreference, PreferenceSpec};
 use super::division::{Division, Party, Trace, divide};
 use super::federated::Federated;
 use super::observe::{Observed, Observer};
-use super::{KubeFeds, placement};
+use super::{KubeFedPlane, placement};
 use federate_dialect::Previous;
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
@@ -43,7 +43,7 @@ impl Preference<'_> {
 
 /// The replicas that the preference gives each cluster, or why it has no effect.
 pub(super) fn schedule(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     preference: &Preference<'_>,
     federated: &Federated<'_>,
     previous: &Previous,
@@ -71,7 +71,7 @@ pub(super) fn schedule(
 
 /// The observations in the clusters that take part, or why the preference has no effect.
 pub(super) fn observe(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     preference: &Preference<'_>,
     federated: &Federated<'_>,
     previous: &Previous,
@@ -90,7 +90,7 @@ pub(super) fn observe(
 
 /// The clusters that take part, or why the preference has no effect.
 fn participants<'p>(
-    plane: &'p KubeFeds<'_>,
+    plane: &'p KubeFedPlane<'_>,
     preference: &Preference<'_>,
     federated: &Federated<'_>,
 ) -> Result<Vec<&'p Cluster>, String> {

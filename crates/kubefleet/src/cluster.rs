@@ -28,12 +28,12 @@ const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 /// healthy.
 pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
     let agents = object.at(&["status", "agentStatus"]).filter(|v| !v.is_null());
-    let agent = list(agents).iter().find(|a| says(a, "type", "MemberAgent"));
+    let agent = list(agents).iter().find(|a| has_text(a, "type", "MemberAgent"));
     let known = agents.is_some() || strict;
     let joined = agent.and_then(|a| condition(a, "Joined"));
     let healthy = agent.and_then(|a| condition(a, "Healthy"));
-    let is_true = |c: Option<&Value>| c.is_some_and(|c| says(c, "status", "True"));
-    let unhealthy = healthy.filter(|c| !says(c, "status", "True"));
+    let is_true = |c: Option<&Value>| c.is_some_and(|c| has_text(c, "status", "True"));
+    let unhealthy = healthy.filter(|c| !has_text(c, "status", "True"));
     let mut cluster = Cluster::of(object);
     if behaviour.member_name_label {
         cluster.labels.insert(MEMBER_NAME.to_owned(), object.id.name.clone());
@@ -139,7 +139,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn says(value: &Value, key: &str, what: &str) -> bool {
+fn has_text(value: &Value, key: &str, what: &str) -> bool {
     text(value, key) == what
 }
 
@@ -148,7 +148,7 @@ fn time(value: &Value, key: &str) -> Timestamp {
 }
 
 fn condition<'v>(value: &'v Value, kind: &str) -> Option<&'v Value> {
-    list(value.get("conditions")).iter().find(|c| says(c, "type", kind))
+    list(value.get("conditions")).iter().find(|c| has_text(c, "type", kind))
 }
 
 fn taint(value: &Value) -> Taint {

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::memory::{Binding, Memory};
 use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
-use super::{KubeFleets, NAME, Subject};
+use super::{KubeFleetPlane, NAME, Subject};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
 
@@ -22,7 +22,7 @@ const NONE_PICKED: &str = "NoClusterPicked";
 
 /// A placement's rows before and after.
 pub(super) struct Decision<'p, 'a> {
-    plane: &'p KubeFleets<'a>,
+    plane: &'p KubeFleetPlane<'a>,
     subject: &'p Subject<'a>,
     /// The former rows, without those of clusters that are gone.
     pub(super) before: Before,
@@ -101,7 +101,7 @@ fn remembered(binding: Option<&Binding>) -> Option<Row> {
 }
 
 impl<'p, 'a> Decision<'p, 'a> {
-    pub(super) fn new(plane: &'p KubeFleets<'a>, subject: &'p Subject<'a>, previous: &Previous) -> Self {
+    pub(super) fn new(plane: &'p KubeFleetPlane<'a>, subject: &'p Subject<'a>, previous: &Previous) -> Self {
         let clusters = plane.input.clusters;
         let before = Before::new(subject, clusters, previous.of(&subject.object.id));
         let namespace = subject.object.id.namespace.as_deref().filter(|_| plane.behaviour.namespace_affinity);
@@ -196,7 +196,7 @@ fn binding(cluster: &Cluster, row: Row) -> Binding {
 }
 
 /// Decides about one placement and all that it selects.
-pub(super) fn decide<'a>(plane: &KubeFleets<'a>, subject: &Subject<'a>, previous: &Previous) -> Decided {
+pub(super) fn decide<'a>(plane: &KubeFleetPlane<'a>, subject: &Subject<'a>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, subject, previous);
     let objects = std::iter::once(&subject.object.id).chain(subject.selected());
     Decided {

@@ -4,7 +4,7 @@
 use super::api::PlacementType;
 use super::decide::Decision;
 use super::schedule::{Outcome, Rejection, Row, Scores};
-use super::{KubeFleets, NAME, RELEASES, Subject};
+use super::{KubeFleetPlane, NAME, RELEASES, Subject};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::{Cluster, ObjectRef};
 
@@ -12,7 +12,7 @@ mod rollout;
 
 /// Explains a placement, or an object that it selects; `placed` is its row of the plan.
 pub(super) fn explain<'a>(
-    plane: &KubeFleets<'a>,
+    plane: &KubeFleetPlane<'a>,
     subject: &Subject<'a>,
     object: &ObjectRef,
     previous: &Previous,
@@ -55,7 +55,7 @@ fn policy_words(subject: &Subject<'_>, object: &ObjectRef) -> String {
     format!("{own} ({}) selects it", subject.object.origin)
 }
 
-fn steps(plane: &KubeFleets<'_>, subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
+fn steps(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
     let mut lines = Vec::new();
     if plane.behaviour.release != RELEASES.latest() {
         lines.push(format!("by the rules of KubeFleet {}", plane.behaviour.release));

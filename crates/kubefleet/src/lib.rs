@@ -144,7 +144,7 @@ impl Dialect for KubeFleet {
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeFleets::new(input))
+        Box::new(KubeFleetPlane::new(input))
     }
 }
 
@@ -211,7 +211,7 @@ impl<'a> Subject<'a> {
 }
 
 /// `KubeFleet`'s control plane over one repo.
-struct KubeFleets<'a> {
+struct KubeFleetPlane<'a> {
     input: Input<'a>,
     /// The rules of the release.
     behaviour: Behaviour,
@@ -224,7 +224,7 @@ struct KubeFleets<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeFleets<'a> {
+impl<'a> KubeFleetPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let (behaviour, unknown) = Behaviour::chosen(input.repo);
         let (admitted, mut findings) = Admitted::of(input.repo, &KubeFleet);
@@ -307,7 +307,7 @@ fn not_admitted() -> Withheld {
     Withheld { status: "NotAdmitted", finding: None }
 }
 
-impl ControlPlane for KubeFleets<'_> {
+impl ControlPlane for KubeFleetPlane<'_> {
     fn release(&self) -> Option<Release> {
         Some(self.behaviour.release)
     }

@@ -32,7 +32,7 @@ pub(crate) enum EnvelopeOverrides {
     Content,
 }
 
-/// Which PersistentVolumeClaims stay on the hub although they are selected.
+/// Which `PersistentVolumeClaims` stay on the hub although they are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeClaims {
     /// None.

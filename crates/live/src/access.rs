@@ -1,9 +1,9 @@
-//! Whether whoever asks may do what an apply needs, without doing any of it.
+//! Checks whether the user has the rights that an apply needs, without applying anything.
 //!
 //! Facts: a `SelfSubjectRulesReview` answers with all rules that hold in a namespace, and says where it is
-//! incomplete; rules that a role of the namespace grants do not reach objects beside namespaces, so for those
-//! each verb is asked about by a `SelfSubjectAccessReview`. Server-side apply of an object that is not there
-//! takes both `create` and `patch`.
+//! incomplete; rules that a Role grants do not cover cluster-scoped objects, so that each verb is checked by a
+//! `SelfSubjectAccessReview` for those. Server-side apply of an object that does not exist takes both `create` and
+//! `patch`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,20 +22,20 @@ use federate_kubernetes::ClusterName;
 
 const GROUP: &str = "/apis/authorization.k8s.io/v1";
 
-/// What an apply may not do in a cluster, a line each.
+/// The rights that are missing in a cluster, one line each.
 #[derive(Clone, Debug)]
 pub struct MissingAccess {
     /// The cluster.
     pub cluster: ClusterName,
-    /// What is missing; or why that is not known.
+    /// The missing rights; or why they are not known.
     pub rights: Result<Vec<String>, Error>,
 }
 
-/// A kind in a namespace, or beside namespaces.
+/// Group and plural of a kind, and the namespace; `None` for cluster-scoped kinds.
 type Place = (String, String, Option<String>);
 
-/// Asks every cluster what of an apply is not allowed. `deletes` says which kinds are deleted when they are no
-/// longer wanted.
+/// Asks every cluster which rights for an apply are missing. `deletes` says whether objects of a kind are deleted
+/// when they are no longer rendered.
 pub fn check_access(
     access: &Access,
     jobs: &[DesiredState<'_>],
@@ -99,7 +99,7 @@ async fn missing(
     for namespace in rules.iter().filter(|(_, rules)| rules.incomplete).map(|(namespace, _)| namespace) {
         if !lines.is_empty() {
             lines.push(format!(
-                "the list of rights in namespace {namespace} is incomplete, says the API server"
+                "the API server could not list all rights in namespace {namespace}: some of these may be granted"
             ));
         }
     }

@@ -1,5 +1,5 @@
-//! What is told of answers that are refusals, and of requests without an answer: never the value of a
-//! Secret, never a credential.
+//! The messages of refusals and of requests without an answer. They never contain the value of a Secret, nor a
+//! credential.
 
 use http::StatusCode;
 use kube::client::AuthError;
@@ -10,14 +10,14 @@ use serde_json::Value;
 pub struct Refusal {
     /// The HTTP status.
     pub code: u16,
-    /// One word; empty where the server gives none.
+    /// The reason, one word; empty where the server gives none.
     pub reason: String,
-    /// What went wrong; without values where they could be secrets.
+    /// The message; without values where they could be those of a Secret.
     pub message: String,
 }
 
 impl Refusal {
-    /// Reads an answer. `secret` is set where the server's words may hold values of a Secret.
+    /// Reads an answer. `secret` is set where the server's message may contain values of a Secret.
     pub(super) fn read(code: StatusCode, status: &Value, body: &[u8], secret: bool) -> Self {
         let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
         let harmless = matches!(code.as_u16(), 401 | 403 | 404);
@@ -30,13 +30,14 @@ impl Refusal {
         Self { code: code.as_u16(), reason: text("reason").to_owned(), message }
     }
 
-    /// Whether there is no such object or resource.
+    /// Whether the object or the resource does not exist.
     pub(super) fn is_absent(&self) -> bool {
         self.code == 404
     }
 
-    /// Whether a refused dry run would be refused as well when it is sent, whatever else the run does: the object is
-    /// wrong, or changes what cannot be changed. Rights, webhooks, policies and free ports may be there by then.
+    /// Whether the request behind a refused dry run would be refused as well, whatever else the run does: the object
+    /// is invalid, or changes an immutable field. Missing rights, webhooks, policies and ports may be available by
+    /// then.
     pub(super) fn is_final(&self) -> bool {
         let says = |words: &str| self.message.contains(words);
         match self.code {
@@ -48,28 +49,28 @@ impl Refusal {
         }
     }
 
-    /// Whether somebody else was faster.
+    /// Whether another client has changed the object.
     pub(super) fn is_conflict(&self) -> bool {
         self.code == 409
     }
 }
 
-/// Which fields are wrong, without their values: servers repeat those.
+/// The invalid fields, without their values, which servers repeat.
 fn withheld(status: &Value) -> String {
     let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
     let fields: Vec<&str> = causes.filter_map(|cause| cause.get("field")?.as_str()).collect();
     let reason = status.get("reason").and_then(Value::as_str).unwrap_or("refused");
     if fields.is_empty() {
-        return format!("{reason} (the server's words may hold values of the Secret and are not shown)");
+        return format!("{reason} (the server's message may contain values of the Secret and is not shown)");
     }
     format!("{reason} at {} (values are not shown)", fields.join(", "))
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 pub(super) enum Fault {
-    /// It may go better the next time.
+    /// Another attempt may succeed.
     Broken(String),
-    /// It will not.
+    /// Another attempt would fail as well.
     Lasting(String),
 }
 
@@ -77,7 +78,7 @@ impl From<kube::Error> for Fault {
     fn from(error: kube::Error) -> Self {
         match &error {
             kube::Error::Auth(error) => Self::Lasting(credentials(error)),
-            // What middlewares answer: credentials that cannot be had, too.
+            // Errors of middlewares, such as failed credential plugins.
             kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
                 Some(error) => Self::Lasting(credentials(error)),
                 None => told(chain(error.as_ref())),
@@ -91,18 +92,18 @@ impl From<kube::Error> for Fault {
     }
 }
 
-/// A certificate that is not trusted stays so.
+/// A certificate that is not trusted is not trusted the next time.
 fn told(why: String) -> Fault {
     if why.contains("invalid peer certificate") { Fault::Lasting(why) } else { Fault::Broken(why) }
 }
 
-/// What a command for credentials printed may be credentials, and so may be its arguments and environment:
-/// none of them is repeated.
+/// The output of a credential plugin may be credentials, and so may its arguments and environment: none of them is
+/// quoted.
 fn credentials(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecRun { out, .. } => {
             let status = out.status;
-            format!("the kubeconfig's command for credentials failed ({status}); what it says is not shown")
+            format!("the kubeconfig's command for credentials failed ({status}); its output is not shown")
         }
         AuthError::AuthExecStart(error) => {
             format!("the kubeconfig's command for credentials does not start: {error}")
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_a_secret_is_not_repeated() {
+    fn messages_about_a_secret_are_not_repeated() {
         let status = json!({
             "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
             "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},

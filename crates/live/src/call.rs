@@ -1,8 +1,8 @@
 //! A request to an API server, which can be sent again.
 //!
-//! Each is safe to send again when nobody knows what became of it. Reading is. An apply says what is to be,
-//! however often. A patch and a deletion name the version that they are about, so that the second one is
-//! refused where the first one was heard, and the cluster is read anew.
+//! Every request can be repeated when its answer is lost. Reads and applies have the same effect however often they are
+//! sent. Patches and deletions name the version that they are about, so that the second one is refused where the first
+//! one was carried out, and the cluster is read again.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -19,11 +19,11 @@ pub(super) struct Call {
     query: String,
     content_type: &'static str,
     body: Bytes,
-    /// Whether what is sent or answered must not be repeated to anybody.
+    /// Whether the request or its answer holds values of a Secret, which no message may quote.
     pub(super) secret: bool,
-    /// Whether the resource may become known to the server in a moment.
+    /// Whether the server may serve the resource in a moment.
     pub(super) awaited: bool,
-    /// Whether it is only tried.
+    /// Whether it is a dry run.
     dry: bool,
     /// The media type that is asked for.
     accept: &'static str,
@@ -72,8 +72,8 @@ impl Call {
         self
     }
 
-    /// The same as a dry run. Wherever one is asked for, it is made here. The API server ignores the query
-    /// of a deletion that has a body, so that the body must say it, too.
+    /// Makes it a dry run. All dry runs are made here. The API server ignores the query of a deletion that has a
+    /// body, so that the body needs `dryRun`, too.
     pub(super) fn dry(mut self) -> Self {
         if self.dry {
             return self;
@@ -93,7 +93,7 @@ impl Call {
         self.method != Method::GET && !self.dry
     }
 
-    /// The same, patient with a resource that was defined a moment ago.
+    /// Makes it repeat where the resource is not served yet, because it was defined a moment ago.
     pub(super) fn awaited(mut self) -> Self {
         self.awaited = true;
         self
@@ -126,7 +126,7 @@ impl Call {
     }
 }
 
-/// Text as it stands in a part of a URL.
+/// Text, encoded as a part of a URL.
 pub(super) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let letter = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,4 +1,4 @@
-//! What came of each object that something was sent about.
+//! The result of each request about an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,42 +6,42 @@ use super::Error;
 use federate_engine::actions::{Action, Decision, Outcome};
 use federate_kubernetes::ObjectRef;
 
-/// What came of what was decided to be sent about an object.
+/// The result of a request about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SendResult {
-    /// The run has not come to it.
+    /// The request has not been sent yet.
     Open,
-    /// The API server took it.
+    /// The API server accepted it.
     Done,
     /// The API server refused it.
     Failed(String),
-    /// Why it was not sent.
+    /// It was not sent, and why.
     Held(String),
     /// Another client changed the object after it was decided about.
     Late,
 }
 
-/// What came of it, by object.
+/// The results by object.
 #[derive(Debug, Default)]
 pub(super) struct SendResults {
     pub(super) sent: BTreeMap<ObjectRef, SendResult>,
-    /// The uid of the inventory's parent.
+    /// The uid of the parent of the `ApplySet`.
     pub(super) parent: Option<String>,
 }
 
 impl SendResults {
-    /// Everything that is to be sent, before anything is.
+    /// The requests of a run before any of them is sent.
     pub(super) fn begin(decisions: &[Decision]) -> Self {
         let sent = decisions.iter().filter_map(|decision| match (&decision.send, &decision.action.error) {
             (Some(_), _) => Some((decision.action.object.clone(), SendResult::Open)),
-            // What depends on it must not go.
+            // Objects that it may need must not be deleted.
             (None, Some(why)) => Some((decision.action.object.clone(), SendResult::Failed(why.clone()))),
             (None, None) => None,
         });
         Self { sent: sent.collect(), parent: None }
     }
 
-    /// The objects that could not be changed, or were not because of others.
+    /// The objects that could not be changed, or were not, because others could not.
     pub(super) fn undone(&self) -> impl Iterator<Item = &ObjectRef> {
         let undone = |sent: &SendResult| {
             matches!(sent, SendResult::Failed(_) | SendResult::Held(_) | SendResult::Late)
@@ -57,7 +57,7 @@ impl SendResults {
         self.sent.insert(object, sent);
     }
 
-    /// The objects that are worth another round: another client was faster, or what they need was held up by that.
+    /// The objects that need another round: another client has changed them, or an object that they need.
     pub(super) fn again(&self) -> BTreeSet<ObjectRef> {
         let again = self.sent.iter().filter(|(_, sent)| !matches!(sent, SendResult::Done));
         again.map(|(object, _)| object.clone()).collect()
@@ -67,7 +67,7 @@ impl SendResults {
         self.sent.values().any(|sent| *sent == SendResult::Late)
     }
 
-    /// Says of actions what came of them.
+    /// Writes the results into the outcomes of actions.
     pub(super) fn mark(&self, actions: &mut [Action], tried_only: bool, late: &str, ended: &str) {
         for action in actions {
             let (outcome, why) = match self.sent.get(&action.object) {

@@ -1,9 +1,9 @@
-//! Carries decisions out in one cluster.
+//! Carries out decisions in one cluster.
 //!
-//! The inventory's parent is written before anything else, with what was and what will be ours, and last
-//! with what is ours then: a run that ends in between leaves nothing that the next one does not find.
-//! Deletions come last, with the uid and the version that were decided about, and only where nothing failed
-//! that may depend on the object; but what holds something that another object asks for goes first.
+//! The parent of the ApplySet is written first, with the old and the new members, and last, with the members that
+//! remain: a run that is killed in between leaves nothing that the next run does not find. Deletions come last, with
+//! the uid and the version that were decided about, and only where nothing failed that may depend on the object; but an
+//! object that holds a port or an address that another one asks for is deleted first.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,16 @@ use super::carried::{SendResult, SendResults};
 use super::client::Client;
 use super::depends::{Failed, in_the_way, live};
 use super::gates::Gates;
+use super::memory;
 use super::order::{Phase, phase, phases};
 use super::parent::Parent;
 use super::read::{ClusterState, finished};
-use super::steps::{Steps, steps, take};
+use super::steps::{Steps, send, steps};
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error, Progress, Step};
 use federate_engine::actions::{ActionKind, Decision, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// Tells how many objects are done.
+/// Counts the objects that are done, and reports the count.
 pub(super) struct Tally<'t> {
     cluster: &'t ClusterName,
     progress: &'t dyn Progress,
@@ -30,37 +31,37 @@ pub(super) struct Tally<'t> {
 }
 
 impl Tally<'_> {
-    fn tell(&self) {
+    fn report(&self) {
         self.progress.at(self.cluster, Step::Applying { done: self.done, of: self.of });
     }
 
-    /// The same for objects that were counted already.
+    /// A tally that starts again, for objects that were counted before.
     pub(super) fn again(&self) -> Self {
         Self { done: 0, ..*self }
     }
 
     fn one_more(&mut self) {
         self.done += 1;
-        self.tell();
+        self.report();
     }
 }
 
-/// Objects in the phases that they are sent in.
+/// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, Steps)>;
 
-/// Everything that carrying out in one cluster needs.
+/// Everything that is needed to carry out decisions in one cluster.
 pub(super) struct Run<'r> {
     pub(super) client: &'r Client,
     pub(super) job: &'r DesiredState<'r>,
     pub(super) seen: &'r ClusterState,
     pub(super) decisions: &'r [Decision],
     pub(super) how: &'r ApplyOptions<'r>,
-    /// What the API server would take, by its answer to a dry run of exactly that.
+    /// The objects of which the API server has accepted a dry run of the same request.
     pub(super) tried: &'r BTreeSet<ObjectRef>,
 }
 
 impl Run<'_> {
-    /// Carries out what was decided. `carried` says what came of it also where this ends with an error.
+    /// Carries out the decisions. `carried` has the results also where this ends with an error.
     pub(super) async fn carry_out(
         &self,
         decider: &dyn Decider,
@@ -71,7 +72,7 @@ impl Run<'_> {
         let of = applied.len() + deleted.len();
         let mut tally = Tally { cluster: &self.job.cluster, progress: self.how.progress, done: 0, of };
         if of > 0 {
-            tally.tell();
+            tally.report();
         }
         if self.how.dry_run == Some(DryRun::Server) {
             return self.dry_run(applied, deleted, carried, &mut tally).await;
@@ -81,6 +82,9 @@ impl Run<'_> {
         run(self.client, self.home(&mut waves), carried, &mut tally).await?;
         parent.announce(self.client).await?;
         carried.parent.clone_from(&parent.uid);
+        if let (Some(plan), Some(uid)) = (self.how.remember, &parent.uid) {
+            memory::write(self.client, self.how.inventory, uid, plan).await?;
+        }
         let first = in_the_way(self.seen, &self.job.cluster, self.decisions);
         let (room, deleted): (Phased, Phased) =
             deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
@@ -99,12 +103,12 @@ impl Run<'_> {
         let deleted = gates.unblock(deleted, carried, &mut tally).await?;
         self.delete(deleted, carried, &mut tally).await?;
         if carried.is_clean() {
-            parent.settle(self.client).await?;
+            parent.complete(self.client).await?;
         }
         Ok(())
     }
 
-    /// The requests about what is applied, and about what is deleted.
+    /// The requests that apply, and those that delete.
     fn sorted(&self, decider: &dyn Decider, carried: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
@@ -120,7 +124,7 @@ impl Run<'_> {
         (applied, deleted)
     }
 
-    /// The parent's own namespace, which comes even before the parent.
+    /// The namespace of the parent, which is applied before the parent.
     fn home(&self, waves: &mut [(Phase, Vec<Steps>)]) -> Vec<Steps> {
         let Some((Phase::Ground, ground)) = waves.first_mut() else { return Vec::new() };
         let home = |steps: &Steps| {
@@ -131,7 +135,7 @@ impl Run<'_> {
         first
     }
 
-    /// Tries everything, and stores nothing.
+    /// Dry-runs everything on the API server.
     async fn dry_run(
         &self,
         applied: Phased,
@@ -143,7 +147,9 @@ impl Run<'_> {
         let mut all = Vec::new();
         for (_, steps) in applied.into_iter().chain(deleted) {
             let room = first.iter().find(|(_, waiting)| ***waiting == steps.object);
-            let room = room.map(|(held, _)| format!("{held} is deleted first, which holds what it asks for"));
+            let room = room.map(|(held, _)| {
+                format!("{held}, which holds a port or an address that it asks for, is deleted first")
+            });
             match self.seen.obstacle(self.job, &steps.object).or(room) {
                 Some(why) => carried.note(steps.object, SendResult::Held(why)),
                 None if self.tried.contains(&steps.object) => carried.note(steps.object, SendResult::Done),
@@ -153,7 +159,7 @@ impl Run<'_> {
         run(self.client, all, carried, tally).await
     }
 
-    /// Deletes what nothing that failed may need.
+    /// Deletes the objects that nothing that failed may need.
     async fn delete(
         &self,
         deleted: Phased,
@@ -167,7 +173,8 @@ impl Run<'_> {
             match failed.keeps(&steps.object) {
                 None => gone.push((phase, steps)),
                 Some(other) => {
-                    let why = format!("not deleted, because {other} could not be applied, which may need it");
+                    let why =
+                        format!("not deleted, because {other}, which may need it, could not be applied");
                     carried.note(steps.object, SendResult::Held(why));
                 }
             }
@@ -186,20 +193,20 @@ fn unknown(object: &ObjectRef) -> String {
     )
 }
 
-/// Takes the steps of several objects at once. A cluster that does not answer for one of them is not asked
-/// about the others: each would have to be waited for.
+/// Sends the requests about several objects at once. A cluster that does not answer about one of them is not asked
+/// about the others: each would run into its time limit.
 pub(super) async fn run(
     client: &Client,
     all: Vec<Steps>,
     carried: &mut SendResults,
     tally: &mut Tally<'_>,
 ) -> Result<(), Error> {
-    // What is under way ends with it.
+    // Dropping the set aborts the requests.
     let mut under_way = JoinSet::new();
     for steps in all {
         let client = client.clone();
         under_way.spawn(async move {
-            let result = take(&client, &steps).await;
+            let result = send(&client, &steps).await;
             (steps.object, result)
         });
     }
@@ -208,7 +215,7 @@ pub(super) async fn run(
         match finished(task)? {
             (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
             (object, Err(Error::Unreachable(why))) => {
-                return Err(Error::Unreachable(format!("{why}; the rest was given up at {object}")));
+                return Err(Error::Unreachable(format!("{why}; gave up at {object}")));
             }
             (object, result) => carried.note(object, result.into()),
         }
@@ -216,7 +223,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Whether something is there that an apply left there.
-pub(super) fn stands(deed: ActionKind) -> bool {
-    matches!(deed, ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged)
+/// Whether an object exists after the action.
+pub(super) fn is_applied(kind: ActionKind) -> bool {
+    matches!(kind, ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged)
 }

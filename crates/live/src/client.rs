@@ -1,5 +1,5 @@
-//! Requests to one API server: a bounded number at a time, each with its own time limits, and again where
-//! the server is busy, the connection breaks, or the credentials have expired.
+//! Requests to one API server: a bounded number at a time, each with its own time limits, and repeated where the
+//! server is busy, the connection breaks, or the credentials have expired.
 //!
 //! Facts: the API machinery answers 429 and 503 with `Retry-After`; an answer need not be an object
 //! `Status`, nor JSON. A patch that does not fit the schema is answered with 500, though it is the
@@ -23,28 +23,28 @@ use super::Error;
 use super::answer::{Fault, Refusal};
 use super::call::Call;
 
-/// How often a request is sent until it is given up.
+/// The number of times that a request is sent.
 const ATTEMPTS: u32 = 5;
-/// The same where the server asks to come again later.
+/// The number of times where the server asks to repeat the request later.
 const INVITED: u32 = 10;
-/// How long a request is tried, waits included.
+/// The time limit for a request with all its repetitions and pauses.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How long an answer may take to begin.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long it may take to arrive.
 const ARRIVAL: Duration = Duration::from_mins(1);
-/// How many bytes an answer may have.
+/// The largest answer, in bytes.
 const LARGEST: usize = 512 << 20;
-/// The wait before the second attempt where the server names none; it doubles.
+/// The pause before the second attempt where the server names none; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// The longest wait, whatever the server asks for.
+/// The longest pause, whatever the server asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How many requests are under way to a cluster at a time.
+/// The number of requests to a cluster at a time.
 const AT_ONCE: usize = 8;
 
-/// A way to an API server.
+/// Makes clients for an API server.
 pub(super) trait ClientFactory: Send + Sync {
-    /// Goes it, with credentials as they are now.
+    /// Makes a client with the current credentials.
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>>;
 }
 
@@ -52,38 +52,38 @@ pub(super) trait ClientFactory: Send + Sync {
 #[derive(Clone)]
 pub(super) struct Client {
     server: Arc<Server>,
-    /// Whether whatever would write is sent as a dry run.
+    /// Whether every request that would write is sent as a dry run.
     dry_run: bool,
 }
 
 struct Server {
     way: Box<dyn ClientFactory>,
-    /// With what was got by the way last, and how often that was.
+    /// The current client, and how often it was renewed.
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
     slots: Semaphore,
-    /// Until when the server asked to be left alone.
+    /// The time until which the server asked for no requests.
     quiet: Mutex<Instant>,
-    /// Those that work at the same time, and the place among them.
+    /// The places of clusters that are worked on at the same time, and the place of this one.
     places: Arc<Semaphore>,
     place: OnceCell<OwnedSemaphorePermit>,
 }
 
-/// What came of an attempt that brought no answer.
+/// Why an attempt failed.
 enum Miss {
-    /// It would not go better the next time.
+    /// Another attempt would fail as well.
     Lasting(Error),
-    /// It may.
+    /// Another attempt may succeed.
     Again(Error),
-    /// The server asks to wait.
+    /// The server asks to repeat the request later.
     Busy(Error, Duration),
-    /// The server does not know who asks.
+    /// The server does not accept the credentials.
     Stranger(Error),
 }
 
 impl Client {
-    /// Connects. A cluster takes one of the `places` when it has answered for the first time, and keeps it: those that
-    /// cannot be reached hold up nobody.
+    /// Connects. A cluster takes one of the `places` when it answers for the first time, and keeps it: clusters that
+    /// cannot be reached do not delay others.
     pub(super) async fn new(
         way: impl ClientFactory + 'static,
         places: Arc<Semaphore>,
@@ -101,7 +101,7 @@ impl Client {
         Ok(Self { server, dry_run: false })
     }
 
-    /// The same for a dry run: nothing that is sent changes anything.
+    /// The same server, with every request that would write sent as a dry run.
     pub(super) fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
@@ -111,7 +111,7 @@ impl Client {
         self.current().0.default_namespace().to_owned()
     }
 
-    /// The answer of the server, or as much as is wanted of it; refusals are errors.
+    /// Sends a request and returns the answer. Refusals are errors.
     pub(super) async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
         let call = dry.as_ref().unwrap_or(call);
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// The same, with `None` where there is nothing of that name.
+    /// Sends a request and returns the answer, or `None` where the object does not exist.
     pub(super) async fn find(&self, call: &Call) -> Result<Option<Value>, Error> {
         match self.send(call).await {
             Ok(answer) => Ok(Some(answer)),
@@ -164,7 +164,7 @@ impl Client {
         self.server.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gets credentials anew, unless somebody did since.
+    /// Renews the credentials, unless another request has done so.
     async fn renew(&self, age: u32) -> Result<(), Error> {
         let _one = self.server.renewing.lock().await;
         if self.current().1 == age {
@@ -175,7 +175,7 @@ impl Client {
     }
 
     async fn attempt<T: DeserializeOwned>(&self, client: &kube::Client, call: &Call) -> Result<T, Miss> {
-        // Nobody closes semaphores.
+        // The semaphores are never closed.
         let closed = |error: tokio::sync::AcquireError| Miss::Lasting(Error::Unreachable(error.to_string()));
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +188,7 @@ impl Client {
             self.server.place.get_or_try_init(place).await.map_err(closed)?;
         }
         if code.is_success() {
-            let strange = || Error::Unreachable("the answer is no JSON: is this an API server?".to_owned());
+            let strange = || Error::Unreachable("the answer is not JSON: is this an API server?".to_owned());
             return serde_json::from_slice(&bytes).map_err(|_| Miss::Lasting(strange()));
         }
         let error = Error::Refused(Refusal::read(code, &status, &bytes, call.secret));
@@ -200,7 +200,7 @@ impl Client {
         }
         let Some(asked) = retry_after(&headers) else { return Err(Miss::Again(error)) };
         if code == StatusCode::TOO_MANY_REQUESTS {
-            // It concerns everybody who asks this server.
+            // It is about all requests to this server.
             let mut quiet = self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
             *quiet = (*quiet).max(Instant::now() + asked);
         }
@@ -231,7 +231,7 @@ async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, Hea
     }
 }
 
-/// How long the server asks to wait; it may also name a date, which is not obeyed.
+/// The pause that the server asks for. A date in place of a number of seconds is ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     let asked = text.trim().parse().ok().map(Duration::from_secs)?;
@@ -241,14 +241,17 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
     match code.as_u16() {
         429 | 503 | 504 => true,
+        // API servers learn of a changed definition a moment after it is stored.
+        500 => call.awaited && message(status).contains("failed to create typed patch object"),
         404 => call.awaited && status.pointer("/details/name").is_none(),
-        // A namespace is given its accounts a moment after it is made.
-        403 => {
-            let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
-            call.awaited && message.contains("error looking up service account")
-        }
+        // The ServiceAccounts of a namespace are created a moment after it.
+        403 => call.awaited && message(status).contains("error looking up service account"),
         _ => false,
     }
+}
+
+fn message(status: &Value) -> &str {
+    status.get("message").and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -268,8 +271,13 @@ mod tests {
         {
             assert_eq!(again(code, Value::Null, &call), expected, "{code}");
         }
-        let awaited = call.awaited();
+        let awaited = call.clone().awaited();
         assert!(again(404, Value::Null, &awaited), "a kind that is not served yet");
+        let old = json!({"message": "failed to create typed patch object: .spec.new: field not declared in schema"});
+        assert!(
+            again(500, old.clone(), &awaited) && !again(500, old, &call),
+            "a schema that is not in force yet"
+        );
         let early = "pods \"a\" is forbidden: error looking up service account shop/default: not found";
         assert!(again(403, json!({"message": early}), &awaited) && !again(403, json!({}), &awaited));
         assert!(!again(404, json!({"details": {"name": "shop"}}), &awaited), "a namespace that is not there");

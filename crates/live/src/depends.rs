@@ -1,5 +1,5 @@
-//! What depends on what in a run: what must go before something else can come, and what stays undone because
-//! something else has failed.
+//! Dependencies between the objects of a run: which objects must be deleted before others can be created, and which are
+//! held back because others have failed.
 //!
 //! Facts: a `nodePort` and a `clusterIP` belong to one Service of a cluster; an API server refuses a second one.
 
@@ -11,7 +11,8 @@ use super::read::ClusterState;
 use federate_engine::actions::{Decision, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// The objects that are deleted first, each with the one that is about to be applied and asks for what it holds.
+/// The objects that are deleted first, each with the object that is about to be applied and claims the same port or
+/// address.
 pub(super) fn in_the_way<'d>(
     seen: &ClusterState,
     cluster: &ClusterName,
@@ -34,13 +35,13 @@ pub(super) fn in_the_way<'d>(
     decisions.iter().filter_map(held).collect()
 }
 
-/// An object as it runs.
+/// The live object.
 pub(super) fn live<'s>(seen: &'s ClusterState, cluster: &ClusterName, id: &ObjectRef) -> Option<&'s Value> {
     let found = seen.live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
     found.map(|object| &object.body)
 }
 
-/// What only one object of a cluster can hold.
+/// The ports and addresses that an object claims, which only one object of a cluster can hold.
 fn claims(object: &ObjectRef, body: &Value) -> BTreeSet<String> {
     if (object.group(), object.kind.as_str()) != ("", "Service") {
         return BTreeSet::new();
@@ -56,12 +57,12 @@ fn claims(object: &ObjectRef, body: &Value) -> BTreeSet<String> {
     nodes.chain(address.map(str::to_owned)).collect()
 }
 
-/// What could not be applied, and what stays undone because of it.
+/// The objects that could not be applied, with their live versions.
 #[derive(Debug, Default)]
 pub(super) struct Failed<'d>(Vec<(ObjectRef, Option<&'d Value>)>);
 
 impl<'d> Failed<'d> {
-    /// What failed of a run's decisions, what was refused before anything was sent with it.
+    /// Those that failed, and those that were refused before anything was sent.
     pub(super) fn of<'f>(
         failed: impl Iterator<Item = &'f ObjectRef>,
         decisions: &'d [Decision],
@@ -76,9 +77,9 @@ impl<'d> Failed<'d> {
         Self(all.into_iter().map(with_live).collect())
     }
 
-    /// The failed object that keeps another from being deleted: it may be its successor, or still use it. That is
-    /// anything in its namespace, as Services and pods find one another by labels there; elsewhere, what
-    /// names it, and for objects without a namespace, other ones without.
+    /// The failed object that keeps another from being deleted, because it may be its successor, or still use it.
+    /// That is any object in the same namespace, because Services and pods find one another by labels there;
+    /// elsewhere, an object that mentions its name; and for cluster-scoped objects, any other cluster-scoped one.
     pub(super) fn keeps(&self, deleted: &ObjectRef) -> Option<&ObjectRef> {
         let keeps = |(failed, live): &&(ObjectRef, Option<&Value>)| {
             failed.namespace == deleted.namespace || live.is_some_and(|live| mentions(live, &deleted.name))
@@ -86,7 +87,7 @@ impl<'d> Failed<'d> {
         self.0.iter().find(keeps).map(|(object, _)| object)
     }
 
-    /// The failed object that may keep what runs in a namespace from working.
+    /// The failed object that may keep the workloads of a namespace from working.
     pub(super) fn breaks(&self, namespace: &str) -> Option<&ObjectRef> {
         let breaks = |(failed, _): &&(ObjectRef, Option<&Value>)| {
             failed.namespace.as_deref().is_none_or(|own| own == namespace)
@@ -95,7 +96,7 @@ impl<'d> Failed<'d> {
     }
 }
 
-/// Whether a name stands anywhere in an object, alone or as a part of an address.
+/// Whether a name occurs anywhere in an object, alone or as a part of an address.
 fn mentions(value: &Value, name: &str) -> bool {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! Kinds as people name them: plural, singular, short name or kind, with or without version and group.
+//! Kinds as users name them: plural, singular, short name or kind, with or without version and group.
 //!
 //! Facts: how `kubectl` takes names: letter case does not count; of several groups the core group comes
 //! first, then the one that the server lists first; a group may be cut short. Built-in kinds are known
@@ -41,7 +41,7 @@ pub(super) async fn kinds(client: &Client, names: &[&str]) -> Result<Vec<Kind>, 
     Ok(found)
 }
 
-/// The kind that a name means: the first that fits.
+/// The first kind that a name fits.
 fn named<'k>(name: &str, kinds: &'k [Kind]) -> Option<&'k Kind> {
     let name = name.to_lowercase();
     let (resource, rest) = name.split_once('.').unwrap_or((&name, ""));
@@ -61,13 +61,12 @@ fn named<'k>(name: &str, kinds: &'k [Kind]) -> Option<&'k Kind> {
         .or_else(|| fits(&|kind| kind.group.starts_with(rest)))
 }
 
-/// All kinds that can be read, and the groups about which there is no answer: those of a server that is
-/// down hold up nobody.
+/// All kinds that can be read, and the groups without an answer: the API server of a group may be down.
 async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
     let groups = client.find(&Call::get("/apis")).await?.unwrap_or_default();
     let mut versions = vec!["v1".to_owned()];
     for group in groups["groups"].as_array().into_iter().flatten() {
-        // A kind is meant in the version that its group prefers, or in the next that has it.
+        // A name means the preferred version of its group, or else the next version that has the kind.
         let preferred = group["preferredVersion"]["groupVersion"].as_str();
         let others = group["versions"].as_array().into_iter().flatten();
         let others = others.filter_map(|version| version["groupVersion"].as_str());

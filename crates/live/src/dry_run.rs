@@ -1,8 +1,8 @@
-//! Asks API servers what applies come to before anything is written: which fields they know, what they fill in, and
-//! what their policies and webhooks change or refuse, nobody else can tell.
+//! Dry-runs applies on the API server before anything is written: only the server knows its fields and defaults, and
+//! what its policies and webhooks change or refuse.
 //!
-//! Nothing is asked about objects that are as they were applied. Objects that are new are asked about where the run
-//! also changes what is there; where it only creates, their creation answers as well.
+//! Objects that are as they were applied are skipped, and so are objects whose namespace or kind does not exist yet, or
+//! whose definition the run changes: the server could only refuse those.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
 use federate_engine::actions::{ActionKind, Decision, MANAGER, Send};
 use federate_kubernetes::ObjectRef;
 
-/// Sends dry runs of what was decided, and has it decided anew by the answers. Returns the objects of which the API
-/// server takes exactly what would be sent.
-pub(super) async fn ask(
+/// Sends the dry runs, and has the objects decided about again by the answers. Returns the objects of which the API
+/// server accepts the request that would be sent.
+pub(super) async fn dry_run(
     client: &Client,
     job: &DesiredState<'_>,
     seen: &ClusterState,
@@ -40,7 +40,7 @@ pub(super) async fn ask(
         let Some(decision) = decisions.get_mut(at) else { continue };
         let there = live(seen, &job.cluster, &decision.action.object);
         match answer {
-            // Handing fields over is a request of its own before, which removes some: what is known of that stays.
+            // Another request comes first, which hands fields over: the dry run does not know its result.
             Ok(_) if hands_over(decision) => {}
             Ok(answer) => {
                 decider.answered(decision, seen, there, Ok(answer));
@@ -49,7 +49,7 @@ pub(super) async fn ask(
             Err(Error::Refused(refusal)) if refusal.is_final() => {
                 decider.answered(decision, seen, there, Err(refusal.message));
             }
-            // It may be refused for now only, or only as a dry run: sending it will tell.
+            // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -64,10 +64,11 @@ fn calls(
     decisions: &[Decision],
     how: &ApplyOptions<'_>,
 ) -> Vec<(usize, Call)> {
-    let changes = decisions.iter().any(|d| d.send.is_some() && d.action.action != ActionKind::Create);
-    let creates = how.dry_run == Some(DryRun::Server) || (changes && how.dry_run.is_none());
-    // What another object still holds, the API server would refuse to give.
+    // Where nothing is sent afterwards, only differences matter.
+    let creates = how.dry_run != Some(DryRun::Client);
+    // The API server would refuse ports and addresses that another object still holds.
     let waiting: BTreeSet<&ObjectRef> = in_the_way(seen, &job.cluster, decisions).into_values().collect();
+    let redefined = redefined(decisions);
     let call = |decision: &Decision| {
         let object = &decision.action.object;
         let Some(Send::Apply { body, replaces: None, .. }) = &decision.send else { return None };
@@ -76,7 +77,8 @@ fn calls(
             ActionKind::Update | ActionKind::Adopt => true,
             ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip | ActionKind::Delete => false,
         };
-        let kind = seen.kinds.of(object).filter(|_| asked && !waiting.contains(object))?;
+        let is_redefined = redefined.contains(&(object.group(), object.kind.as_str()));
+        let kind = seen.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = Call::new(Method::PATCH, path_of(kind, object));
         Some(call.query("fieldManager", MANAGER).query("force", "true").body(APPLY, body).dry())
     };
@@ -84,7 +86,19 @@ fn calls(
     calls.collect()
 }
 
-/// Whether fields of another manager become ours first, which is a request of its own.
+/// The kinds, as group and kind, whose definitions the run changes: the API server would dry-run their objects by the old
+/// schema.
+fn redefined(decisions: &[Decision]) -> BTreeSet<(&str, &str)> {
+    let changed = decisions.iter().filter(|d| d.action.object.kind == "CustomResourceDefinition");
+    let names = changed.filter_map(|decision| {
+        let Some(Send::Apply { body, .. }) = &decision.send else { return None };
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
+        Some((text("/spec/group")?, text("/spec/names/kind")?))
+    });
+    names.collect()
+}
+
+/// Whether a request before the apply hands over fields of other managers.
 fn hands_over(decision: &Decision) -> bool {
     matches!(&decision.send, Some(Send::Apply { owners: Some(_), .. }))
 }

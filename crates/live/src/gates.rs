@@ -1,8 +1,8 @@
-//! Admission webhooks: one that may refuse everything is applied only when what serves it runs, and one that
-//! blocks other objects is named with what mends it.
+//! Admission webhooks: one that may refuse every request is applied only when its Service is ready, and one that blocks
+//! other objects is named together with the object that makes it work again.
 //!
-//! Facts: with `failurePolicy: Fail`, which is the default, an API server refuses each request that a webhook is
-//! asked about and does not answer, with code 500 and `failed calling webhook "NAME"`. The endpoints of a Service
+//! Facts: with `failurePolicy: Fail`, which is the default, an API server refuses each request about which a webhook
+//! gives no answer, with code 500 and `failed calling webhook "NAME"`. The endpoints of a Service
 //! are in `EndpointSlice`s with the label `kubernetes.io/service-name`; one without `conditions.ready` counts as
 //! ready. Webhooks are not asked about their own configurations. API servers learn of a changed
 //! configuration within seconds.
@@ -25,16 +25,16 @@ use super::{ApplyOptions, DesiredState, Error};
 use federate_engine::actions::{Decision, Send};
 use federate_kubernetes::ObjectRef;
 
-/// How long a webhook's Service may take to become ready where nobody says how long to wait.
+/// How long a webhook's Service may take to become ready without `--wait`.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an API server may take to learn of a changed configuration.
-const LEARNS: Duration = Duration::from_secs(10);
+/// How long an API server may take to notice a changed configuration.
+const NOTICED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A Service, by namespace and name.
 type Service = (String, String);
 
-/// The webhooks and API servers of a run, and what they keep from being done.
+/// The webhooks and aggregated API servers of a run.
 pub(super) struct Gates<'r> {
     pub(super) client: &'r Client,
     pub(super) job: &'r DesiredState<'r>,
@@ -44,7 +44,7 @@ pub(super) struct Gates<'r> {
 }
 
 impl<'r> Gates<'r> {
-    /// Those that may be applied: those whose Services work, and those that mend what blocks others now.
+    /// Returns those that may be applied: their Services are ready, or they repair a webhook that blocks objects now.
     pub(super) async fn open(&self, all: Vec<Steps>, carried: &mut SendResults) -> Result<Vec<Steps>, Error> {
         let blocked = carried.unanswered();
         let failed = Failed::of(carried.undone(), self.decisions, |object| self.live(object));
@@ -55,12 +55,12 @@ impl<'r> Gates<'r> {
             let broken = services.iter().find_map(|(namespace, _)| failed.breaks(namespace));
             let held = match broken {
                 _ if self.blocks(&steps.object, &blocked) => None,
-                Some(other) => Some(format!("not applied, because {other} could not be, which may serve it")),
-                // What is there already blocks no more than before.
+                Some(other) => Some(format!("not applied, because {other}, which may serve it, could not be applied")),
+                // One that exists already blocks no more than before.
                 None if self.live(&steps.object).is_some() || !is_webhook(&steps.object) => None,
                 None => unserved(self.client, &services, patience).await?.map(|(namespace, name)| {
                     format!(
-                        "not applied, because nothing serves Service {namespace}/{name} after {} s, and the API server \
+                        "not applied, because Service {namespace}/{name} has no ready endpoint after {} s, and the API server \
                          would refuse every request that the webhook is about; apply again when its pods are ready",
                         patience.as_secs()
                     )
@@ -74,8 +74,8 @@ impl<'r> Gates<'r> {
         Ok(open)
     }
 
-    /// Tries again what a webhook blocked that this run mends or deletes, and names what mends the others. Returns
-    /// what is still to be deleted.
+    /// Repeats the requests that were blocked by webhooks which this run repairs or deletes, and explains what would
+    /// repair the other webhooks. Returns the deletions that remain.
     pub(super) async fn unblock(
         &self,
         deleted: Vec<(Phase, Steps)>,
@@ -86,14 +86,15 @@ impl<'r> Gates<'r> {
         if blocked.is_empty() {
             return Ok(deleted);
         }
-        let (guilty, deleted): (Vec<_>, Vec<_>) =
+        let (blocking, deleted): (Vec<_>, Vec<_>) =
             deleted.into_iter().partition(|(_, steps)| self.blocks(&steps.object, &blocked));
         let applied = |decision: &Decision| matches!(decision.send, Some(Send::Apply { .. }));
-        let mends = |decision: &Decision| applied(decision) && self.blocks(&decision.action.object, &blocked);
-        let mended = !guilty.is_empty() || self.decisions.iter().any(mends);
-        run(self.client, guilty.into_iter().map(|(_, steps)| steps).collect(), carried, tally).await?;
-        let end = Instant::now() + LEARNS;
-        while mended && !carried.unanswered().is_empty() && Instant::now() < end {
+        let repairs =
+            |decision: &Decision| applied(decision) && self.blocks(&decision.action.object, &blocked);
+        let repaired = !blocking.is_empty() || self.decisions.iter().any(repairs);
+        run(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, tally).await?;
+        let end = Instant::now() + NOTICED;
+        while repaired && !carried.unanswered().is_empty() && Instant::now() < end {
             sleep(PAUSE).await;
             let again = |decision: &Decision| {
                 let object = &decision.action.object;
@@ -117,7 +118,7 @@ impl<'r> Gates<'r> {
         live(self.seen, &self.job.cluster, object)
     }
 
-    /// What is applied of an object.
+    /// The body that is applied of an object.
     fn applied(&self, object: &ObjectRef) -> Option<&'r Value> {
         let decision = self.decisions.iter().find(|decision| decision.action.object == *object)?;
         match &decision.send {
@@ -126,7 +127,7 @@ impl<'r> Gates<'r> {
         }
     }
 
-    /// Whether an object, as it runs, configures one of these webhooks.
+    /// Whether the live object configures one of these webhooks.
     fn blocks(&self, object: &ObjectRef, webhooks: &BTreeSet<String>) -> bool {
         let there = self.live(object).filter(|_| is_webhook(object));
         there.is_some_and(|live| names(live).iter().any(|name| webhooks.contains(*name)))
@@ -134,12 +135,12 @@ impl<'r> Gates<'r> {
 }
 
 impl SendResults {
-    /// The webhooks that the API server could not ask.
+    /// The webhooks that the API server could not call.
     fn unanswered(&self) -> BTreeSet<String> {
         self.sent.keys().filter_map(|object| self.unanswered_of(object)).map(str::to_owned).collect()
     }
 
-    /// The webhook that the API server could not ask about an object.
+    /// The webhook that the API server could not call about an object.
     fn unanswered_of(&self, object: &ObjectRef) -> Option<&str> {
         match self.sent.get(object) {
             Some(SendResult::Failed(message)) => unanswered(message),
@@ -148,8 +149,8 @@ impl SendResults {
     }
 }
 
-/// The Services that a webhook configuration or an `APIService` needs. Webhooks that may be left out of a
-/// decision (`failurePolicy: Ignore`) block nothing.
+/// The Services that a webhook configuration or an `APIService` needs. Webhooks with
+/// `failurePolicy: Ignore` block nothing.
 fn services(body: &Value) -> BTreeSet<Service> {
     let service = |service: &Value| {
         let text = |key: &str| service.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -167,13 +168,13 @@ fn names(body: &Value) -> BTreeSet<&str> {
     hooks.filter_map(|hook| hook.get("name")?.as_str()).collect()
 }
 
-/// The webhook that an API server could not ask, by the words in which it refuses.
+/// The webhook that an API server could not call, by the message of its refusal.
 fn unanswered(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("failed calling webhook \"")?;
     rest.split('"').next()
 }
 
-/// Waits until something serves each of these Services, and names one that nothing serves by then.
+/// Waits until each of these Services is ready, and returns one that is not in time.
 async fn unserved(
     client: &Client,
     services: &BTreeSet<Service>,
@@ -191,7 +192,7 @@ async fn unserved(
     Ok(None)
 }
 
-/// Whether a Service has an endpoint that is ready; also where that may not be read.
+/// Whether a Service has a ready endpoint; `true` where the endpoints may not be read.
 async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool, Error> {
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", encoded(namespace));
     let call = Call::get(path).query("labelSelector", &format!("kubernetes.io/service-name={name}"));
@@ -204,7 +205,7 @@ async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool,
     Ok(endpoints.any(|endpoint| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false))))
 }
 
-/// What is known of a webhook that blocks objects: its configuration, and what it needs.
+/// Explains a webhook that blocks objects: its configuration, and what it needs.
 async fn blocker(client: &Client, name: &str, job: &DesiredState<'_>) -> Result<Option<String>, Error> {
     for (plural, kind) in [
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
@@ -224,28 +225,28 @@ async fn blocker(client: &Client, name: &str, job: &DesiredState<'_>) -> Result<
     Ok(None)
 }
 
-/// Why a webhook does not answer, as far as that can be told, and what would mend it.
+/// Why a webhook does not answer, as far as it is known, and what would repair it.
 fn explained(what: &str, configuration: &Value, name: &str, job: &DesiredState<'_>) -> String {
     let hooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let mut services = hooks
         .filter(|hook| hook.get("name").is_some_and(|own| own == name))
         .filter_map(|hook| hook.pointer("/clientConfig/service"));
     let Some(service) = services.next() else {
-        return format!("{what} asks a webhook that does not answer; mend it, or delete {what}");
+        return format!("{what} calls a webhook that does not answer; repair it, or delete {what}");
     };
     let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
     let (namespace, service) = (text("namespace"), text("name"));
     let advice = match behind(namespace, service, job) {
         Some(workload) => format!(
             "{workload} serves it: where that is blocked as well, exempt it by the webhook's `namespaceSelector` or \
-             `objectSelector`, or delete {what} for the time being"
+             `objectSelector`, or delete {what} until it runs"
         ),
-        None => format!("nothing in the repo serves it: mend it there where it is kept, or delete {what}"),
+        None => format!("nothing in the repo serves it: repair it where it is maintained, or delete {what}"),
     };
-    format!("{what} asks Service {namespace}/{service}, which does not answer; {advice}")
+    format!("{what} calls Service {namespace}/{service}, which does not answer; {advice}")
 }
 
-/// The workload whose pods a wanted Service selects.
+/// The desired workload whose pods a desired Service selects.
 fn behind<'j>(namespace: &str, service: &str, job: &'j DesiredState<'_>) -> Option<&'j ObjectRef> {
     let is_service = |id: &ObjectRef| id.kind == "Service" && id.group().is_empty() && id.name == service;
     let inside = || job.wanted.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
@@ -279,10 +280,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_webhook_is_known_by_the_servers_words() {
-        let words = "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: \
+    fn an_unanswered_webhook_is_known_by_the_servers_message() {
+        let message = "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: \
                      Post \"https://hook.shop.svc:443/?timeout=10s\": service \"hook\" not found";
-        assert_eq!(unanswered(words), Some("hook.example.com"));
+        assert_eq!(unanswered(message), Some("hook.example.com"));
         assert_eq!(unanswered("admission webhook \"a\" denied the request"), None);
     }
 }

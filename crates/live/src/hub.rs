@@ -1,9 +1,9 @@
-//! The ways to clusters that their inventory knows: addresses and Secrets that the inventory objects on the
-//! control plane's host, the hub, name.
+//! Connections to clusters by their inventory: the inventory objects on the control plane's host, the hub, name
+//! addresses and Secrets.
 //!
-//! Whoever writes to a repo must not choose where credentials of the hub are sent, nor which. So a repo only says
-//! which clusters there are; the hub's own objects say how they are reached. A repo that says otherwise is
-//! refused: either it is out of date, or somebody tries to redirect credentials.
+//! Write access to a repo must not suffice to choose which credentials of the hub are sent where. So the repo only
+//! names the clusters, and the objects on the hub say how they are reached. A repo that contradicts them is refused:
+//! either it is out of date, or it is an attempt to redirect credentials.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use super::read::object;
 use federate_engine::InventoryObject;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
-/// What the inventory says of the ways to clusters.
+/// The inventory on the hub.
 #[derive(Clone)]
 pub struct Hub {
-    /// The context of the kubeconfig that leads to the hub.
+    /// The context of the kubeconfig for the hub.
     pub context: String,
-    /// By cluster: its inventory object in the repo.
+    /// The inventory objects in the repo, by cluster.
     pub inventory: BTreeMap<String, InventoryObject>,
 }
 
-/// How a cluster is reached, by its inventory object on the hub.
+/// The connection of a cluster, by its inventory object on the hub.
 pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
     let told = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
@@ -46,14 +46,14 @@ pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result
     };
     let kind = plain(&id.api_version, &id.kind, resource);
     let Some(body) = hub.find(&Call::get(path_of(&kind, id))).await.map_err(told)? else {
-        return Err(Error::Access(format!("the hub has no {} {}, only the repo has", id.kind, id.path())));
+        return Err(Error::Access(format!("{} {} is in the repo, but not on the hub", id.kind, id.path())));
     };
     let object = object(&kind, body, &id.name.as_str().into());
     let known = listed.dialect.connection(&object).map_err(Error::Access)?;
     match listed.connection.as_ref().ok().and_then(|claimed| differs(claimed, &known)) {
         Some(field) => Err(Error::Access(format!(
-            "{} {} has another {field} in the repo than on the hub, which decides where credentials are sent; mend \
-             the repo, or leave the field out there",
+            "{} {} has another {field} in the repo than on the hub, which decides where credentials are sent; correct \
+             the field in the repo, or remove it there",
             id.kind,
             id.path()
         ))),
@@ -61,7 +61,7 @@ pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result
     }
 }
 
-/// What a repo claims otherwise than the hub has it.
+/// The first field in which the repo differs from the hub.
 fn differs(claimed: &Connection, known: &Connection) -> Option<&'static str> {
     let fields = [
         ("address", claimed.endpoint.trim() != known.endpoint.trim()),
@@ -73,11 +73,11 @@ fn differs(claimed: &Connection, known: &Connection) -> Option<&'static str> {
     fields.into_iter().find(|(_, differs)| *differs).map(|(field, _)| field)
 }
 
-/// What the only context of a kubeconfig made here is called.
+/// The name of the only context of a kubeconfig that is made here.
 pub(super) const CONTEXT: &str = "inventory";
 
-/// The kubeconfig that a connection amounts to. With `impersonates`, the credentials are those that the
-/// control plane keeps for acting as somebody else, if it does.
+/// Makes a kubeconfig of a connection. With `impersonates`, the credentials are those that the control plane keeps for
+/// impersonation, if it keeps some.
 pub(super) async fn kubeconfig(
     hub: &Client,
     connection: &Connection,
@@ -109,12 +109,11 @@ pub(super) async fn kubeconfig(
         "users": [{"name": CONTEXT, "user": user}],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
     });
-    // What serde says could quote a credential.
+    // The message of serde could quote a credential.
     serde_json::from_value(config).map_err(|_| refused(&connection.secret, "it holds no usable credentials"))
 }
 
-/// The address as a URL. Without verification it may be plain HTTP: who asks for neither is not guessed to
-/// ask for both.
+/// The address as a URL. Plain HTTP is accepted only where certificates are not verified.
 fn server(connection: &Connection) -> Result<String, Error> {
     let endpoint = connection.endpoint.trim();
     if endpoint.starts_with("http://") && connection.authority != Authority::Nobody {
@@ -129,14 +128,14 @@ async fn read(hub: &Client, name: &SecretName) -> Result<Value, Error> {
     let path = format!("/api/v1/namespaces/{}/secrets/{}", encoded(&name.namespace), encoded(&name.name));
     match hub.find(&Call::get(path)).await {
         Ok(Some(secret)) => Ok(secret),
-        Ok(None) => Err(refused(name, "it is not there")),
+        Ok(None) => Err(refused(name, "it does not exist")),
         Err(error) => Err(refused(name, &error.to_string())),
     }
 }
 
 fn refused(name: &SecretName, why: &str) -> Error {
     Error::Access(format!(
-        "the hub's Secret {}/{}, which its inventory names: {why}",
+        "the hub's Secret {}/{}, which the inventory object names: {why}",
         name.namespace, name.name
     ))
 }
@@ -150,7 +149,7 @@ fn field<'s>(secret: &'s Value, key: &str, name: &SecretName) -> Result<&'s str,
 fn token(secret: &Value, key: &str, name: &SecretName) -> Result<Value, Error> {
     let bytes: Option<ByteString> = serde_json::from_value(json!(field(secret, key, name)?)).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
-    let text = text.ok_or_else(|| refused(name, &format!("its `{key}` is no token")))?;
+    let text = text.ok_or_else(|| refused(name, &format!("its `{key}` is not a token")))?;
     Ok(json!({"token": text.trim()}))
 }
 

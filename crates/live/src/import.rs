@@ -1,6 +1,6 @@
-//! Objects of one cluster, as somebody asks for them: by kind and name, or all of some kinds.
+//! Reads objects of one cluster for `import`: by kind and name, or all objects of some kinds.
 //!
-//! Secrets are read only where each is asked for by name: what is read here goes into files.
+//! Secrets are read by name only, because what is read here is written to files.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use super::target::{self, Access};
 use federate_apiserver::Kind;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
-/// What is asked for.
+/// The objects to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportScope {
     /// One object.
     One {
-        /// Its kind, as a person names it.
+        /// Its kind, as a user names it.
         kind: String,
         /// Its name.
         name: String,
     },
     /// All objects of a kind.
     All {
-        /// The kind, as a person names it.
+        /// The kind, as a user names it.
         kind: String,
     },
 }
@@ -38,7 +38,7 @@ impl ImportScope {
     }
 }
 
-/// Where it is asked for.
+/// Where to read them.
 #[derive(Clone, Debug, Default)]
 pub struct ImportSource {
     /// The context of the kubeconfig.
@@ -47,7 +47,7 @@ pub struct ImportSource {
     pub namespace: Option<String>,
     /// All namespaces.
     pub everywhere: bool,
-    /// Which objects of a kind.
+    /// The label selector for objects of a kind.
     pub selector: Option<String>,
 }
 
@@ -58,16 +58,16 @@ pub struct FoundObject {
     pub object: Object,
     /// Its kind.
     pub kind: Kind,
-    /// Whether it was asked for by name.
+    /// Whether it was named.
     pub named: bool,
 }
 
-/// What was found.
+/// The objects that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Fetched {
-    /// Each object once, in the order in which they were asked for, those of a kind by name.
+    /// Each object once, in the order of the arguments, objects of a kind by name.
     pub found: Vec<FoundObject>,
-    /// What was asked for by name and is not there.
+    /// Named objects that do not exist.
     pub absent: Vec<ObjectRef>,
 }
 
@@ -130,10 +130,10 @@ pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Re
     }))
 }
 
-/// Nobody should find out afterwards that values of Secrets lie in git.
+/// Values of Secrets must not get into git by accident.
 fn unnamed_secrets() -> Error {
     Error::Access(
-        "Secrets are taken in by name only (secret/NAME), because their values will lie in the repo in clear"
+        "Secrets are imported by name only (secret/NAME), because their values are written to the repo in clear text"
             .to_owned(),
     )
 }

@@ -1,8 +1,9 @@
-//! The kinds that a run meets in a cluster: what they are called in URLs, and what their objects look like.
+//! The kinds of the objects of a run: their paths, their scope, and their schema.
 //!
-//! Built-in kinds are known. Others are looked up: the API discovery of their version says where they are,
-//! their `CustomResourceDefinition` what they look like; one that is about to be applied goes before the one
-//! that is there, because by the time that its objects are applied it will be in force.
+//! Built-in kinds are known. Others are looked up: API discovery has their paths and scopes, and their
+//! `CustomResourceDefinition` has the schema. A definition that is about to be applied takes precedence over the one
+//! in the cluster, because it is established before its objects are applied. Kinds of aggregated API servers have no
+//! definition; the cluster's `OpenAPI` documents say how their lists are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use federate_apiserver::Kind;
 use federate_engine::actions::inventory::Members;
 use federate_kubernetes::ObjectRef;
 
-/// What is known of the kinds that a run meets in a cluster.
+/// The kinds of the objects of a run in a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// By API version and kind.
@@ -42,7 +43,7 @@ impl Kinds {
         self.known.get(&key).is_some_and(|known| known.served)
     }
 
-    /// Those that the cluster serves.
+    /// The kinds that the cluster serves.
     pub(super) fn served(&self) -> impl Iterator<Item = &Kind> {
         self.known.values().filter(|known| known.served).map(|known| &known.kind)
     }
@@ -76,7 +77,7 @@ pub(super) fn version_path(api_version: &str) -> String {
     if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
 }
 
-/// Finds out about the kinds of what is wanted and of what we own.
+/// Looks up the kinds of the desired objects and of the members of the `ApplySet`.
 pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Members) -> Result<Kinds, Error> {
     let mut kinds = Kinds::default();
     let defined = defined(job);
@@ -100,7 +101,7 @@ pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Memb
             kinds.insert(builtin, true);
             continue;
         }
-        // Where the group is gone, so are its objects.
+        // Without the group there are no objects of it.
         let Some(found) = client.find(&Call::get(format!("/apis/{}", encoded(group)))).await? else {
             continue;
         };
@@ -111,7 +112,7 @@ pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Memb
     Ok(kinds)
 }
 
-/// The kinds that wanted definitions make.
+/// The kinds that desired definitions define.
 fn defined(job: &DesiredState<'_>) -> Vec<Kind> {
     let definitions = job.wanted.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
     definitions.flat_map(|(_, body)| Kind::customs(body)).collect()
@@ -139,7 +140,11 @@ async fn look_up(
                 let definition = definition(client, &plain).await?;
                 let customs = definition.map(|definition| Kind::customs(&definition)).unwrap_or_default();
                 let custom = customs.into_iter().find(|k| k.kind == *name && k.version == plain.version);
-                kinds.insert(custom.unwrap_or(plain), true);
+                let kind = match custom {
+                    Some(custom) => custom,
+                    None => typed(client, plain).await?,
+                };
+                kinds.insert(kind, true);
             }
             (None, None) => {}
         }
@@ -147,7 +152,7 @@ async fn look_up(
     Ok(())
 }
 
-/// The definition of a kind, where there is one that may be read.
+/// The `CustomResourceDefinition` of a kind, where there is one that may be read.
 pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     match client.find(&Call::get(format!("{path}/{}", encoded(&kind.resource())))).await {
@@ -156,7 +161,20 @@ pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Va
     }
 }
 
-/// A kind of which only the discovery is known: nothing is defaulted, no list is merged by key.
+/// A kind with its types by the `OpenAPI` documents of the cluster, as far as it publishes them.
+async fn typed(client: &Client, kind: Kind) -> Result<Kind, Error> {
+    for path in [format!("/openapi/v3{}", version_path(&kind.api_version())), "/openapi/v2".to_owned()] {
+        match client.find(&Call::get(path)).await {
+            Err(Error::Refused(refusal)) if matches!(refusal.code, 403 | 406) => {}
+            Err(error) => return Err(error),
+            Ok(None) => {}
+            Ok(Some(document)) => return Ok(kind.with_openapi(&document)),
+        }
+    }
+    Ok(kind)
+}
+
+/// A kind of which only discovery is known: nothing is defaulted, and lists are atomic.
 pub(super) fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));

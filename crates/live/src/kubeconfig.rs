@@ -21,9 +21,10 @@ impl Kubeconfig {
         let invalid = "is not valid; the reason is not shown, because it could quote credentials";
         let parsed = std::str::from_utf8(text).ok().and_then(|text| config::Kubeconfig::from_yaml(text).ok());
         let parsed = parsed.ok_or_else(|| Error::Access(format!("the kubeconfig {invalid}")))?;
-        let users = parsed.auth_infos.iter().filter_map(|user| {
-            Some(("user", &user.name, outside_user(user.auth_info.as_ref()?)?))
-        });
+        let users = parsed
+            .auth_infos
+            .iter()
+            .filter_map(|user| Some(("user", &user.name, outside_user(user.auth_info.as_ref()?)?)));
         let clusters = parsed.clusters.iter().filter_map(|cluster| {
             Some(("cluster", &cluster.name, outside_cluster(cluster.cluster.as_ref()?)?))
         });
@@ -61,7 +62,8 @@ mod tests {
     #[test]
     fn programs_and_files_are_refused() {
         let parse = |user: &str, cluster: &str| {
-            let text = format!("users: [{{name: a, user: {user}}}]\nclusters: [{{name: c, cluster: {cluster}}}]\n");
+            let text =
+                format!("users: [{{name: a, user: {user}}}]\nclusters: [{{name: c, cluster: {cluster}}}]\n");
             Kubeconfig::self_contained(text.as_bytes()).map(drop).map_err(|error| error.to_string())
         };
         let https = "{server: 'https://m1'}";

@@ -1,16 +1,15 @@
-//! The end that talks to the member clusters' API servers: reads what is there, has it decided what is to be
-//! done, and does it.
+//! Reads member clusters through their API servers, has the engine decide what to do, and does it.
 //!
 //! ```text
-//!            a thread a cluster; 16 work at a time, once their servers answer    target: the way to it
-//! job ─► read (few lists) ─► decide (pure, elsewhere) ─► carry out ─► wait
-//!                 ▲                                          │ somebody was faster
+//!            one thread per cluster; 16 work at a time, once their servers answer
+//! state ─► read (few lists) ─► decide (pure, in the engine) ─► carry out ─► wait
+//!                 ▲                                          │ conflict
 //!                 └──────────────────────────────────────────┘
 //! ```
 //!
-//! Clusters have nothing to do with one another: each has its own connection, time limits, attempts and
-//! outcome. A run that is killed leaves nothing that the next one does not see: the inventory names what is
-//! about to be made before it is made, and what was deleted after it is gone.
+//! Clusters are independent: each has its own connection, time limits, attempts and outcome. A run that is
+//! killed leaves nothing that the next run does not find: the parent of the ApplySet names objects before they
+//! are created, and stops naming them after they are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,11 +38,14 @@ mod hub;
 pub mod import;
 mod kinds;
 mod kubeconfig;
+mod memory;
 mod order;
+pub mod packed;
 mod parent;
 mod proxy;
 mod read;
 mod steps;
+mod survey;
 mod target;
 mod wait;
 mod watch;
@@ -53,7 +55,9 @@ pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
+pub use memory::{Recalled, RememberedPlan};
 pub use read::ClusterState;
+pub use survey::{Found, Survey, SurveyedCluster, survey};
 pub use target::Access;
 pub use watch::{MemberWatch, Watched};
 
@@ -62,28 +66,29 @@ use carry_out::Run;
 use client::Client;
 use target::Connections;
 
-/// How many clusters are asked at a time whether they are there; [`target`] says how many are worked on.
+/// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
 const ASKED_AT_ONCE: usize = 256;
-/// How often a cluster is read again because somebody else changed what was decided about.
+/// The number of times that a cluster is read because another client changed objects after they were decided about.
 const ROUNDS: u32 = 6;
-/// How long before the second time; it doubles.
+/// The pause before the second time; it doubles.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// What is wanted in a cluster.
+/// The objects that are rendered for a cluster.
 #[derive(Clone, Debug)]
 pub struct DesiredState<'j> {
     /// The cluster.
     pub cluster: ClusterName,
-    /// Its objects, by what they are called there.
+    /// The objects.
     pub wanted: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
-/// Who decides. Everything it is asked is a function of what it is given.
+/// Decides what to do in clusters. Every method is a function of its arguments.
 pub trait Decider: Sync {
-    /// What is to be done in a cluster, as a first step.
+    /// Decides about every object of a cluster, before the API server is asked.
     fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided;
 
-    /// Decides anew about an object of which the API server says what an apply makes of it, or why it refuses that.
+    /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
+    /// the apply is refused.
     fn answered(
         &self,
         decision: &mut Decision,
@@ -92,32 +97,32 @@ pub trait Decider: Sync {
         answer: Result<Value, String>,
     );
 
-    /// What is to be done, after the API server was asked.
+    /// Completes the decisions after the API server has answered.
     fn finish(&self, cluster: &ClusterName, seen: &ClusterState, decided: Decided) -> Decided;
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
 
-    /// Whether an object is as healthy as its control plane asks.
+    /// The health of an object by the rules of its control plane.
     fn health(&self, object: &Object) -> Health;
 }
 
-/// Who is told how far clusters are, from several threads.
+/// Receives the progress of clusters, from several threads.
 pub trait Progress: Sync {
-    /// A cluster has come so far.
+    /// Reports that a cluster has reached a step.
     fn at(&self, cluster: &ClusterName, step: Step);
 }
 
-/// How far a cluster is.
+/// The step that a cluster has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is being read.
     Reading,
     /// Objects are being applied and deleted.
     Applying {
-        /// How many have been.
+        /// How many are done.
         done: usize,
-        /// How many are to be.
+        /// How many there are.
         of: usize,
     },
     /// Objects are being waited for.
@@ -125,28 +130,31 @@ pub enum Step {
         /// How many.
         open: usize,
     },
-    /// All is done.
+    /// Everything is done.
     Done,
-    /// Something went wrong, and what could be done is done.
+    /// Something failed; everything else is done.
     Failed,
 }
 
-/// How it is done.
+/// How changes are made.
 #[derive(Clone)]
 pub struct ApplyOptions<'h> {
-    /// What we own.
+    /// The `ApplySet` of the managed objects.
     pub inventory: &'h Inventory,
-    /// Where what is wanted comes from, as far as that is known.
+    /// The repo that the objects come from, where it is known.
     pub repo: Option<&'h RepoRef>,
-    /// The `ApplySet` whose members become ours. Where it is our own, it becomes that of another repo.
+    /// The `ApplySet` whose members are taken over. Where it is the same as `inventory`, the set itself moves to this
+    /// repo.
     pub moved: Option<&'h Inventory>,
-    /// What is only tried.
+    /// How far a dry run goes; `None` where changes are made.
     pub dry_run: Option<DryRun>,
-    /// Whether the API servers are asked what applies come to before anything is written.
+    /// The plan that the clusters are to remember; `None` where they are to remember none.
+    pub remember: Option<&'h RememberedPlan>,
+    /// Whether applies are dry-run on the API servers before anything is written.
     pub asked: bool,
-    /// How long to wait until everything is healthy; `None` not to.
+    /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
-    /// Who is told how far it is.
+    /// Receives the progress.
     pub progress: &'h dyn Progress,
 }
 
@@ -159,39 +167,39 @@ pub enum DryRun {
     Server,
 }
 
-/// What came of a cluster.
+/// The result of a run in one cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOutcome {
     /// The cluster.
     pub cluster: ClusterName,
-    /// What was (to be) done and what came of it, sorted by object.
+    /// The actions with their outcomes, sorted by object.
     pub actions: Vec<Action>,
-    /// What went wrong with the cluster as a whole.
+    /// Why the cluster as a whole failed.
     pub error: Option<String>,
-    /// What is worth knowing about the cluster.
+    /// Warnings about the cluster.
     pub notes: Vec<String>,
 }
 
-/// Why something could not be done.
+/// Why something failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The way to the cluster is not known, or its door is closed.
+    /// It is not known how to reach the cluster, or the cluster does not admit the user.
     #[error("{0}")]
     Access(String),
-    /// There is no (sensible) answer.
+    /// There is no answer, or none that an API server would give.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// Something was not there in time.
+    /// A time limit has passed.
     #[error("{0}")]
     Late(String),
-    /// The API server refuses.
+    /// The API server refuses the request.
     #[error("{}", .0.message)]
     Refused(Refusal),
 }
 
 impl Error {
-    /// The same, after that many attempts.
+    /// Adds the number of attempts.
     fn after(self, attempts: u32) -> Self {
         match self {
             Self::Access(_) | Self::Late(_) => self,
@@ -212,8 +220,8 @@ impl Error {
     }
 }
 
-/// Brings clusters to what is wanted. The outcomes stand in the order of the jobs; only what keeps all of
-/// them from being reached is an error.
+/// Brings clusters to their desired state. The outcomes are in the order of `jobs`; only what keeps every cluster
+/// from being reached is an error.
 pub fn apply(
     access: &Access,
     jobs: &[DesiredState<'_>],
@@ -250,7 +258,7 @@ fn each<'j, T: Send>(
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
-    // A command for credentials may run on that nobody waits for any longer.
+    // A credential plugin may still run although its time is over.
     runtime.shutdown_background();
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, result)| result).collect())
@@ -281,15 +289,15 @@ fn one(
     outcome
 }
 
-/// What comes of something within the time that there is for it.
+/// Limits the time of some work.
 async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let Some(time) = time else { return work.await };
     let late = || Error::Late(format!("gave up after {} s (--timeout)", time.as_secs()));
     tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Leaves an Event that says what was done, if anything was.
-async fn tell(client: &Client, how: &ApplyOptions<'_>, carried: &SendResults, actions: &[Action]) {
+/// Records an Event that says what was done, if anything was.
+async fn record_event(client: &Client, how: &ApplyOptions<'_>, carried: &SendResults, actions: &[Action]) {
     let mut counts: BTreeMap<ActionKind, usize> = BTreeMap::new();
     let mut failed = 0;
     for action in actions {
@@ -310,8 +318,8 @@ async fn tell(client: &Client, how: &ApplyOptions<'_>, carried: &SendResults, ac
     else {
         return;
     };
-    let done = counts.iter().map(|(deed, count)| {
-        let word = match deed {
+    let done = counts.iter().map(|(kind, count)| {
+        let word = match kind {
             ActionKind::Create => "created",
             ActionKind::Update => "updated",
             ActionKind::Adopt => "adopted",
@@ -331,7 +339,7 @@ async fn work(
     how: &ApplyOptions<'_>,
     (outcome, carried): (&mut ClusterOutcome, &mut SendResults),
 ) -> Result<(), Error> {
-    // What a round before was too late for; everything in the first.
+    // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
         how.progress.at(&job.cluster, Step::Reading);
@@ -344,7 +352,7 @@ async fn work(
             }
         }
         let tried = if how.asked {
-            dry_run::ask(client, job, &seen, &mut decided.decisions, (decider, how)).await?
+            dry_run::dry_run(client, job, &seen, &mut decided.decisions, (decider, how)).await?
         } else {
             BTreeSet::new()
         };
@@ -367,7 +375,7 @@ async fn work(
         let late = format!("gave up after {round} conflicts: another client keeps modifying it");
         carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, "");
         if !again {
-            tell(client, how, carried, &outcome.actions).await;
+            record_event(client, how, carried, &outcome.actions).await;
             if let (Some(patience), None) = (how.wait, how.dry_run) {
                 for (object, why) in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
                     let action = outcome.actions.iter_mut().find(|action| action.object == object);
@@ -379,7 +387,7 @@ async fn work(
             return Ok(());
         }
         open = Some(carried.again());
-        // Whoever keeps changing an object may be done with it a moment later.
+        // A client that keeps changing an object may be done with it a moment later.
         tokio::time::sleep(BACK_OFF * 2_u32.pow(round - 1)).await;
     }
     Ok(())

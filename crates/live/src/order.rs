@@ -1,31 +1,31 @@
-//! The order in which a cluster is changed: what others need comes first, what can get in the way of others
-//! comes last, and deletions go the other way round.
+//! The order in which objects are applied: those that others need come first, those that can block others come last.
+//! Deletions go in the reverse order.
 //!
-//! Facts: a Secret with the token of a `ServiceAccount` that is not there is deleted by the token controller; a
-//! pod is refused whose `ServiceAccount` is not there, and waits for the `ConfigMap`s, Secrets and claims that
-//! it mounts; variables about a Service are given to pods that start after it.
+//! Facts: the token controller deletes a token Secret whose `ServiceAccount` does not exist; a pod is
+//! refused whose `ServiceAccount` does not exist, and waits for the `ConfigMap`s, Secrets and claims that
+//! it mounts; only pods that start after a Service get its environment variables.
 
 use federate_kubernetes::ObjectRef;
 
-/// When an object is applied.
+/// The phase in which an object is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Namespaces and definitions of kinds.
     Ground,
-    /// Everything else, by the wave of its control plane, and within it by what others need.
+    /// Everything else, by the wave of its control plane, and within a wave by rank.
     Wave(u32, Rank),
-    /// Webhooks and further API servers: what they need must run.
+    /// Webhooks and aggregated API servers, whose Services must be ready.
     Gates,
 }
 
-/// What needs what: an object needs only objects of lower ranks.
+/// The rank of a kind: an object needs only objects of lower ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Classes, limits and accounts.
     Basis,
-    /// What pods mount, and what roles allow.
+    /// Objects that pods mount, and roles.
     Content,
-    /// Whom roles are bound to.
+    /// Bindings of roles.
     Bindings,
     /// Services.
     Services,
@@ -33,7 +33,7 @@ pub(super) enum Rank {
     Rest,
 }
 
-/// When an object is applied, by its wave.
+/// The phase of an object, by its wave.
 pub(super) fn phase(object: &ObjectRef, wave: u32) -> Phase {
     match (object.group(), object.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Ground,
@@ -64,7 +64,7 @@ fn rank(object: &ObjectRef) -> Rank {
     }
 }
 
-/// Things by their phases, in order.
+/// Groups things by their phases, in order.
 pub(super) fn phases<T>(things: impl Iterator<Item = (Phase, T)>) -> Vec<(Phase, Vec<T>)> {
     let mut sorted: std::collections::BTreeMap<Phase, Vec<T>> = Default::default();
     for (phase, thing) in things {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_wave_what_others_need_comes_first() {
+    fn within_a_wave_the_objects_that_others_need_come_first() {
         let rbac = "rbac.authorization.k8s.io/v1";
         let objects = [
             (object("v1", "Pod"), 0),

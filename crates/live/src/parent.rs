@@ -1,7 +1,8 @@
-//! The parent of the `ApplySet` in a cluster: written before anything else, with what was and what will be ours, and
-//! last with what is ours then and the commit that it comes from.
+//! The parent of the `ApplySet` in a cluster. It is written first, with the old and the new members, and last, with the
+//! members that remain and the commit that they come from.
 //!
-//! It remembers which repo it belongs to. Another one would take what it does not render itself for no longer wanted.
+//! The parent names its repo, because another repo with the same `ApplySet` would delete the objects that it does not
+//! render.
 
 use std::collections::BTreeSet;
 
@@ -17,33 +18,33 @@ use federate_engine::actions::inventory::Members;
 use federate_engine::actions::{Decision, Inventory, MANAGER, RepoRef, Send};
 use federate_kubernetes::ObjectRef;
 
-/// What a parent says.
+/// What a parent records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct ParentRecord {
     members: Members,
     repo: Option<RepoRef>,
 }
 
-impl Said {
+impl ParentRecord {
     fn of(parent: &Value) -> Self {
         Self { members: Members::of(parent), repo: RepoRef::of_parent(parent) }
     }
 }
 
-/// The inventory's parent.
+/// The parent of the `ApplySet`.
 pub(super) struct Parent<'p> {
     how: ApplyOptions<'p>,
-    /// As the server has it.
-    there: Option<Said>,
-    /// What it says when all is done.
-    then: Said,
-    /// The parent of the set whose members become ours: its path, uid and resource version.
+    /// The record in the cluster.
+    there: Option<ParentRecord>,
+    /// The record when everything is done.
+    then: ParentRecord,
+    /// The parent of the `ApplySet` whose members are taken over: its path, uid and resource version.
     moved: Option<(String, String, String)>,
-    /// Its uid, once it is there.
+    /// Its uid, once it exists.
     pub(super) uid: Option<String>,
 }
 
-/// Refuses a set of another repo, and says of sets of this one that are left.
+/// Refuses an `ApplySet` of another repo, and returns a warning for each other `ApplySet` of this repo.
 pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<String>, Error> {
     let set = how.inventory;
     let recorded = seen.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
@@ -55,8 +56,8 @@ pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<S
             .repo
             .map_or_else(|| "a folder without a git remote `origin`".to_owned(), |repo| format!("of {repo}"));
         return Err(Error::Access(format!(
-            "the ApplySet {set} is that of {recorded}, and this repo is {ours}: what it does not render would be \
-             deleted. Name an ApplySet of its own with --applyset; if the repo has moved, --move-from {set} says so"
+            "the ApplySet {set} belongs to {recorded}, and this repo is {ours}: objects that it does not render would be \
+             deleted. Name another ApplySet with --applyset; if the repo has moved, confirm it with --move-from {set}"
         )));
     }
     let left = seen.others.iter().filter_map(|parent| {
@@ -65,8 +66,8 @@ pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<S
         let ours = how.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
         (ours && other != *set && how.moved != Some(&other)).then(|| {
             format!(
-                "the ApplySet {other} is of this repo, too, and no longer applied: `federate apply --move-from {other}` \
-                 takes its objects over"
+                "the ApplySet {other} belongs to this repo, too, and is no longer applied: `federate apply --move-from {other}` \
+                 takes over its objects"
             )
         })
     });
@@ -82,16 +83,16 @@ impl<'p> Parent<'p> {
         let ours = decisions.iter().filter(comes).map(|d| &d.action.object);
         let kept = seen.members.iter().filter(|object| !gone.contains(object));
         let mut members = inventory.members(ours.chain(kept));
-        // What may not be read may still be there.
+        // Objects that may not be read may still exist.
         if let (true, Some(parent)) = (seen.partial || !seen.unreadable.is_empty(), &seen.parent) {
             members = members.and(&Members::of(parent));
         }
-        // Where the label is gone, nobody would know it for a parent.
+        // Without the label it is not the parent of an ApplySet.
         let parent = seen.parent.as_ref().filter(|parent| inventory.is_parent(parent));
-        let there = parent.map(Said::of);
-        let before = there.as_ref().and_then(|said| said.repo.clone());
+        let there = parent.map(ParentRecord::of);
+        let before = there.as_ref().and_then(|record| record.repo.clone());
         let repo = how.repo.cloned().map(|repo| {
-            // Who only puts back what drifted says nothing of the commit.
+            // Correcting drift does not change which commit runs.
             let revision = repo.revision.or_else(|| before.as_ref().and_then(|o| o.revision.clone()));
             RepoRef { revision, ..repo }
         });
@@ -104,20 +105,20 @@ impl<'p> Parent<'p> {
             (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
         });
         let uid = parent.map(|parent| text(parent, "uid"));
-        Self { how: how.clone(), there, then: Said { members, repo }, moved, uid }
+        Self { how: how.clone(), there, then: ParentRecord { members, repo }, moved, uid }
     }
 
-    /// Says what may be ours from now on.
+    /// Records the old and the new members.
     pub(super) async fn announce(&mut self, client: &Client) -> Result<(), Error> {
         let there = self.there.clone().unwrap_or_default();
-        // The commit runs when all of it does.
+        // The commit runs when all of its objects are applied.
         let revision = there.repo.and_then(|repo| repo.revision);
         let repo = self.then.repo.clone().map(|repo| RepoRef { revision, ..repo });
-        self.write(client, Said { members: there.members.and(&self.then.members), repo }).await
+        self.write(client, ParentRecord { members: there.members.and(&self.then.members), repo }).await
     }
 
-    /// Says what is ours.
-    pub(super) async fn settle(&mut self, client: &Client) -> Result<(), Error> {
+    /// Records the members that remain.
+    pub(super) async fn complete(&mut self, client: &Client) -> Result<(), Error> {
         let then = self.then.clone();
         self.write(client, then).await?;
         if let Some((path, uid, version)) = self.moved.take() {
@@ -126,22 +127,22 @@ impl<'p> Parent<'p> {
         Ok(())
     }
 
-    async fn write(&mut self, client: &Client, said: Said) -> Result<(), Error> {
-        let nothing = self.there.is_none() && said.members == Members::default();
-        if nothing || self.there.as_ref() == Some(&said) {
+    async fn write(&mut self, client: &Client, record: ParentRecord) -> Result<(), Error> {
+        let nothing = self.there.is_none() && record.members == Members::default();
+        if nothing || self.there.as_ref() == Some(&record) {
             return Ok(());
         }
         let inventory = self.how.inventory;
         let call = Call::new(Method::PATCH, parent_path(inventory)).query("fieldManager", MANAGER);
-        let body = inventory.parent(&said.members, said.repo.as_ref());
+        let body = inventory.parent(&record.members, record.repo.as_ref());
         let stored: Value = client.send(&call.query("force", "true").body(APPLY, &body)).await?;
         self.uid = stored.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
-        self.there = Some(said);
+        self.there = Some(record);
         Ok(())
     }
 }
 
-/// Leaves an Event on the parent that says what an apply did.
+/// Records an Event on the parent that says what an apply did.
 pub(super) async fn report(
     client: &Client,
     how: &ApplyOptions<'_>,
@@ -170,7 +171,7 @@ pub(super) async fn report(
     });
     let path = format!("/api/v1/namespaces/{}/events", encoded(&set.namespace));
     let call = Call::new(Method::POST, path).body("application/json", &event);
-    // Who may not leave one, or cannot, has applied everything all the same.
+    // Without the right to create Events the objects are applied all the same.
     let _ = tokio::time::timeout(PATIENCE, client.send::<Value>(&call)).await;
 }
 

@@ -1,8 +1,8 @@
-//! The proxy on the way to an API server: the one that the cluster's entry in the kubeconfig names, or else
-//! that of the environment.
+//! The proxy for an API server: the one that the cluster's entry in the kubeconfig names, or else that of the
+//! environment.
 //!
-//! Facts: clients of Kubernetes take `proxy-url` whatever else there is, and otherwise `HTTPS_PROXY` unless
-//! `NO_PROXY` excepts the server; servers on the machine itself are never reached by the environment's.
+//! Facts: Kubernetes clients prefer `proxy-url`, and otherwise take `HTTPS_PROXY` unless `NO_PROXY` excepts the server.
+//! They never use a proxy of the environment for servers on the same machine.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -13,7 +13,7 @@ use super::Error;
 /// The proxy to a server, for a context of a kubeconfig.
 pub(super) fn of(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result<Option<Uri>, Error> {
     let named = |url: String| {
-        // The address may hold a password, and is not repeated.
+        // The address may contain a password, and is not quoted.
         url.parse().map(Some).map_err(|error| Error::Access(format!("the proxy's address: {error}")))
     };
     if let Some(url) = of_context(kubeconfig, context) {

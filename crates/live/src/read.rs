@@ -1,9 +1,8 @@
-//! What a cluster holds of what concerns us, in few requests: a list for each kind, by the label of our
-//! inventory, and what is wanted but not among them by one more list for a kind and namespace.
+//! Reads the objects of a cluster that a run is about, in few requests: one list per kind, by the label of the
+//! ApplySet, and one list per kind and namespace for desired objects that are not among them.
 //!
-//! Whoever may not list a kind in all namespaces is asked about each namespace that the run is about, and
-//! whoever may not list at all about each object. What may not be read even so is named, and nothing is decided
-//! about it.
+//! A user who may not list a kind in all namespaces lists it in each namespace of the run, and one who may not list at
+//! all gets each object. An object that may not be read even so is named, and nothing is decided about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,38 +19,38 @@ use federate_engine::actions::inventory::Members;
 use federate_engine::actions::ownership::{PART_OF, is_member};
 use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
 
-/// How many objects a page of a list has.
+/// The number of objects in a page of a list.
 const PAGE: &str = "500";
-/// How often a list is begun anew because its pages expired.
+/// The number of times that a list is started because its pages expire.
 const LISTS: usize = 3;
 
-/// What was found in a cluster.
+/// The state of a cluster.
 #[derive(Debug)]
 pub struct ClusterState {
-    /// What is wanted, and what we own, as far as it is there.
+    /// The desired objects and the members of the `ApplySet` that exist.
     pub live: Live,
-    /// The kinds of all of them.
+    /// Their kinds.
     pub kinds: Kinds,
-    /// The inventory's parent.
+    /// The parent of the `ApplySet`.
     pub parent: Option<Value>,
-    /// The parent of the set whose members become ours.
+    /// The parent of the `ApplySet` whose members are taken over.
     pub(super) moved: Option<Value>,
-    /// The parents of all sets, where ours has none yet.
+    /// The parents of all `ApplySet`s, where this one has no parent yet.
     pub(super) others: Vec<Value>,
-    /// What we applied.
+    /// The members of the `ApplySet`.
     pub members: Vec<ObjectRef>,
-    /// Whether some of what we applied may not be known, because a list was refused.
+    /// Whether members may be missing here, because a list was refused.
     pub partial: bool,
-    /// What is wanted and may not be read, and why.
+    /// The desired objects that may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
 }
 
 impl ClusterState {
-    /// Why an API server cannot try an object before others are there, if it cannot.
+    /// Why an object cannot be dry-run before others exist, if it cannot.
     pub(super) fn obstacle(&self, job: &DesiredState<'_>, object: &ObjectRef) -> Option<String> {
         if !self.kinds.serves(object) {
             return Some(format!(
-                "its CustomResourceDefinition is not there yet, so that {} {} is not served",
+                "its CustomResourceDefinition does not exist yet, so that {} {} is not served",
                 object.api_version, object.kind
             ));
         }
@@ -63,7 +62,7 @@ impl ClusterState {
     }
 }
 
-/// What an object is whatever its version.
+/// An object, whatever its version.
 type Key = (String, String, Option<String>, String);
 
 fn key(object: &ObjectRef) -> Key {
@@ -106,7 +105,7 @@ pub(super) async fn read(
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
     let mut found: BTreeSet<Key> = BTreeSet::new();
-    // An object that is not wanted is read once, in whatever version.
+    // Objects that are not desired are read once, in any version.
     objects.retain(|object| found.insert(key(&object.id)));
     let ours = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
     let members = ours.map(|object| object.id.clone()).collect();
@@ -119,7 +118,7 @@ pub(super) async fn read(
     Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable })
 }
 
-/// The parents of all `ApplySets` of a cluster; none where they may not be listed.
+/// The parents of all `ApplySet`s of a cluster; none where they may not be listed.
 async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
     let call = Call::get("/api/v1/configmaps").query("labelSelector", "applyset.kubernetes.io/id");
     let list = match client.find(&call).await {
@@ -139,13 +138,14 @@ fn namespaces(job: &DesiredState<'_>, inventory: &Inventory, members: &Members) 
     wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
 }
 
-/// The path of the inventory's parent.
+/// The path of the parent of an `ApplySet`.
 pub(super) fn parent_path(inventory: &Inventory) -> String {
     use super::call::encoded;
     format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&inventory.namespace), encoded(&inventory.name))
 }
 
-/// What is wanted and was not found: alone it is asked for by name, with others by their namespace.
+/// The desired objects that the lists did not have: a single object of a kind and namespace is read by its name,
+/// several by a list.
 async fn missing(
     client: &Client,
     job: &DesiredState<'_>,
@@ -197,7 +197,7 @@ async fn missing(
     Ok((all, unreadable))
 }
 
-/// What is in several lists, as far as it may be read.
+/// The objects of several lists that may be read.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub(super) objects: Vec<Object>,
@@ -205,7 +205,7 @@ pub(super) struct Listed {
     pub(super) partial: bool,
 }
 
-/// What is in several lists of all namespaces; one that is refused is made for some namespaces.
+/// The objects of several lists of all namespaces. One that is refused is repeated for each of `namespaces`.
 pub(super) async fn listed(
     client: &Client,
     lists: impl Iterator<Item = List>,
@@ -235,7 +235,7 @@ pub(super) async fn listed(
     Ok(all)
 }
 
-/// What is in each of several lists; nothing for one that may not be read.
+/// The items of each of several lists; `None` for one that may not be read.
 async fn try_lists(
     client: &Client,
     lists: impl Iterator<Item = &List>,
@@ -255,7 +255,7 @@ async fn try_lists(
     Ok(all)
 }
 
-/// Objects of a kind.
+/// A list of objects of a kind.
 #[derive(Clone, Debug)]
 pub(super) struct List {
     pub(super) kind: Kind,
@@ -263,7 +263,7 @@ pub(super) struct List {
     pub(super) selector: Option<String>,
 }
 
-/// What is in several lists.
+/// The objects of several lists.
 pub(super) async fn objects(
     client: &Client,
     lists: impl Iterator<Item = List>,
@@ -284,7 +284,7 @@ pub(super) async fn objects(
     Ok(all)
 }
 
-/// The result of a task that was waited for.
+/// The result of a task that has ended.
 pub(super) fn finished<T>(task: Result<T, JoinError>) -> Result<T, Error> {
     task.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
@@ -299,7 +299,7 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
     let mut token = String::new();
     loop {
         let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
-        // Where pages expire faster than they are read, all is asked for at once.
+        // Where pages expire faster than they are read, everything is read at once.
         if begun < LISTS {
             call = call.query("limit", PAGE);
         }
@@ -330,7 +330,7 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// An object of a list, whose items need not say what they are.
+/// An object of a list, whose items may lack their kind.
 pub(super) fn object(kind: &Kind, mut body: Value, cluster: &ClusterName) -> Object {
     if let Some(map) = body.as_object_mut() {
         map.insert("apiVersion".to_owned(), json!(kind.api_version()));

@@ -1,4 +1,4 @@
-//! The requests about one object, in their order, with what has to be waited for between them.
+//! The requests about one object, in order, with the waits between them.
 
 use std::time::Duration;
 
@@ -17,26 +17,26 @@ use federate_kubernetes::ObjectRef;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
-/// How long a definition may take until its kind is served.
+/// How long a CustomResourceDefinition may take to be established.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// How often it is asked whether it is.
+/// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The requests about one object, in order.
 pub(super) struct Steps {
     pub(super) object: ObjectRef,
     calls: Vec<Call>,
-    /// What must be gone before the object is applied: how it is deleted, and where to ask.
+    /// The old object that must be gone first: the requests that delete and read it.
     replaces: Option<(Call, Call)>,
-    /// Where to ask whether a definition is in force.
+    /// The request that reads whether a definition is established.
     establishes: Option<Call>,
-    /// The `ServiceAccount` without which the object is deleted at once.
+    /// The request that reads the `ServiceAccount` without which the object is deleted at once, and its name.
     needs: Option<(Call, String)>,
-    /// Whether it is no failure that the object is not there.
+    /// Whether a missing object is a success.
     may_be_gone: bool,
 }
 
-/// The requests for a decision; `None` where the kind is not known.
+/// Returns the requests that carry out a decision; `None` where the kind is not known.
 pub(super) fn steps(
     seen: &ClusterState,
     object: &ObjectRef,
@@ -64,7 +64,7 @@ pub(super) fn steps(
             if let Some(Replaced { uid, resource_version, orphans }) = replaces {
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = deletion(&path, policy, uid, resource_version);
-                // A trial of the new object could only fail, because the old one is there.
+                // A dry run of the new object could only fail, because the old one exists.
                 if how.dry_run.is_some() {
                     steps.calls.push(delete);
                     return Some(steps);
@@ -89,7 +89,7 @@ pub(super) fn steps(
     Some(steps)
 }
 
-/// Deletes an object, if it is still this one.
+/// Deletes an object unless it has changed since it was read.
 pub(super) fn deletion(path: &str, policy: &str, uid: &str, resource_version: &str) -> Call {
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
@@ -108,11 +108,11 @@ fn account(object: &ObjectRef, body: &Value) -> Option<(Call, String)> {
     Some((Call::get(path), format!("{namespace}/{name}")))
 }
 
-/// Sends the requests about an object, and waits for what belongs to it.
-pub(super) async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
+/// Sends the requests about an object, with the waits between them.
+pub(super) async fn send(client: &Client, steps: &Steps) -> Result<(), Error> {
     if let Some((delete, get)) = &steps.replaces {
         client.find(delete).await?;
-        gone(client, get).await?;
+        until_gone(client, get).await?;
     }
     for call in &steps.calls {
         match client.send::<IgnoredAny>(call).await {
@@ -121,22 +121,22 @@ pub(super) async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
         }
     }
     if let Some((call, name)) = &steps.needs {
-        needed(client, call, name).await?;
+        account_exists(client, call, name).await?;
     }
     match &steps.establishes {
-        Some(call) => established(client, call).await,
+        Some(call) => until_established(client, call).await,
         None => Ok(()),
     }
 }
 
 /// Waits until an object is gone.
-async fn gone(client: &Client, call: &Call) -> Result<(), Error> {
+async fn until_gone(client: &Client, call: &Call) -> Result<(), Error> {
     let end = Instant::now() + ESTABLISHED;
     while client.find(call).await?.is_some() {
         if Instant::now() >= end {
             let seconds = ESTABLISHED.as_secs();
             return Err(Error::Late(format!(
-                "it was deleted to be created anew, and is not gone after {seconds} s; apply again when it is"
+                "it was deleted to be created again, and still exists after {seconds} s; apply again when it is gone"
             )));
         }
         sleep(PAUSE).await;
@@ -144,8 +144,8 @@ async fn gone(client: &Client, call: &Call) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says that an object does not stay without its `ServiceAccount`. One that may not be read may be there.
-async fn needed(client: &Client, call: &Call, name: &str) -> Result<(), Error> {
+/// Fails where the `ServiceAccount` of a token does not exist. One that may not be read may exist.
+async fn account_exists(client: &Client, call: &Call, name: &str) -> Result<(), Error> {
     match client.find(call).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(()),
         found => match found? {
@@ -157,8 +157,8 @@ async fn needed(client: &Client, call: &Call, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Waits until a definition is in force.
-async fn established(client: &Client, call: &Call) -> Result<(), Error> {
+/// Waits until a definition is established.
+async fn until_established(client: &Client, call: &Call) -> Result<(), Error> {
     let end = Instant::now() + ESTABLISHED;
     loop {
         let definition: Value = client.send(call).await?;
@@ -169,7 +169,7 @@ async fn established(client: &Client, call: &Call) -> Result<(), Error> {
         if conditions().into_iter().flatten().any(|condition| holds(&condition, "Established", "True")) {
             return Ok(());
         }
-        // Its names stay taken.
+        // Its names stay in use.
         if let Some(refused) = conditions().into_iter().flatten().find(|c| holds(c, "NamesAccepted", "False"))
         {
             let why = refused.get("message").and_then(Value::as_str).unwrap_or_default();

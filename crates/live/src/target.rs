@@ -1,5 +1,5 @@
-//! The ways to the clusters: contexts of a kubeconfig, what the inventory knows of them, or the pod that this
-//! runs in.
+//! How clusters are reached: by contexts of a kubeconfig, by their inventory objects, or as the pod that federate runs
+//! in.
 //!
 //! Certificates are verified unless the kubeconfig or the inventory says otherwise.
 
@@ -24,9 +24,9 @@ use super::{Error, proxy};
 
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a command may take that gives credentials: it may ask somebody.
+/// How long a credential plugin may take, which may prompt the user.
 const CREDENTIALS: Duration = Duration::from_mins(2);
-/// How many clusters are worked on at a time.
+/// The number of clusters that are worked on at a time.
 const AT_ONCE: usize = 16;
 
 /// What to do about a cluster that has no context of its name.
@@ -41,13 +41,13 @@ pub struct Access {
     pub given: Option<Kubeconfig>,
     /// The contexts of clusters whose context has another name.
     pub contexts: BTreeMap<String, String>,
-    /// What the inventory knows; it holds for clusters that have no context above.
+    /// The inventory, for clusters that have no context above.
     pub hub: Option<Hub>,
-    /// As whom to act in the clusters.
+    /// The user to impersonate in the clusters.
     pub user: Option<String>,
-    /// As a member of which groups.
+    /// The groups to impersonate.
     pub groups: Vec<String>,
-    /// How long all that is done with a cluster may take.
+    /// The time limit for everything that is done in a cluster.
     pub timeout: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ pub struct Access {
 pub(super) struct Connections {
     access: Access,
     source: Arc<Source>,
-    /// The hub, or why it cannot be reached: found out once, for all clusters.
+    /// The hub, or why it cannot be reached; connected to once for all clusters.
     hub: OnceCell<Result<Client, Error>>,
     places: Arc<Semaphore>,
 }
@@ -72,8 +72,8 @@ impl Access {
         Ok(self.read(1)?.member(cluster).await?.cluster_url.to_string())
     }
 
-    /// Reads the files. Without a kubeconfig the cluster that this runs in is the only one that can be
-    /// reached, so there must be only one that is `wanted`.
+    /// Reads the files. Without a kubeconfig only the cluster that federate runs in can be reached, so that `wanted`,
+    /// the number of clusters, must be 1.
     pub(super) fn read(&self, wanted: usize) -> Result<Arc<Connections>, Error> {
         let read = match (&self.given, &self.kubeconfig) {
             (Some(given), _) => Ok(given.0.clone()),
@@ -82,7 +82,7 @@ impl Access {
         };
         let source = match read {
             Ok(kubeconfig) => Source::File(Box::new(kubeconfig)),
-            // What a parser says quotes the line, with the credentials on it.
+            // The parser's message quotes the line with the credentials.
             Err(KubeconfigError::Parse(_)) => {
                 let why = "the kubeconfig is not valid; what is wrong is not shown, because it holds credentials \
                            (`kubectl config view` shows it)";
@@ -127,7 +127,7 @@ fn pod(wanted: usize) -> Result<Source, Error> {
     Ok(Source::Pod)
 }
 
-/// What is wrong with a kubeconfig, without any of its text: the parser quotes the line, token and all.
+/// What is wrong with a kubeconfig, without its text: the parser's message quotes the line with the credentials.
 fn wrong(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {
@@ -146,13 +146,13 @@ fn is_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-/// The way to a member cluster.
+/// Connects to a member cluster.
 struct Member {
     ways: Arc<Connections>,
     cluster: String,
 }
 
-/// The way to the hub.
+/// Connects to the hub.
 struct ToHub {
     source: Arc<Source>,
     context: String,
@@ -193,7 +193,7 @@ pub(super) async fn apart(ways: &Arc<Connections>, cluster: &str) -> Result<Clie
 }
 
 impl Source {
-    /// What a context of the kubeconfig says; `help` is what to do if there is none.
+    /// The configuration of a context of the kubeconfig; `help` says what to do if there is none.
     async fn context(&self, context: &str, help: &str) -> Result<Config, Error> {
         let Self::File(kubeconfig) = self else {
             return Err(Error::Access("there is no kubeconfig".to_owned()));
@@ -207,12 +207,12 @@ impl Source {
 }
 
 impl Connections {
-    /// How long all that is done with a cluster may take.
+    /// The time limit for everything that is done in a cluster.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.access.timeout
     }
 
-    /// The names of the contexts; none where no kubeconfig leads anywhere.
+    /// The names of the contexts; none without a kubeconfig.
     pub(super) fn contexts(&self) -> Vec<&str> {
         match &*self.source {
             Source::File(kubeconfig) => kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect(),
@@ -236,19 +236,19 @@ impl Connections {
             ))
         };
         let listed = hub.inventory.get(cluster).ok_or_else(|| unnamed("it is not in the inventory"))?;
-        let client = self.hub.get_or_init(|| self.knock(hub)).await.as_ref().map_err(Clone::clone)?;
+        let client = self.hub.get_or_init(|| self.connect_hub(hub)).await.as_ref().map_err(Clone::clone)?;
         let connection =
             hub::connection(client, listed).await.map_err(|error| unnamed(&error.to_string()))?;
         let kubeconfig = hub::kubeconfig(client, &connection, self.access.user.is_some()).await?;
         let read = config(&kubeconfig, hub::CONTEXT).await;
-        read.map_err(|why| Error::Access(format!("what its inventory and its Secret on the hub say: {why}")))
+        read.map_err(|why| Error::Access(format!("the inventory object and the Secret on the hub: {why}")))
     }
 
-    /// The hub, once it has answered anything.
-    async fn knock(&self, hub: &Hub) -> Result<Client, Error> {
+    /// Connects to the hub, and returns its client once it has answered.
+    async fn connect_hub(&self, hub: &Hub) -> Result<Client, Error> {
         let way = ToHub { source: self.source.clone(), context: hub.context.clone() };
         let told = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
-        // It takes no place of a cluster.
+        // It does not take the place of a cluster.
         let client = Client::new(way, Arc::new(Semaphore::new(1))).await.map_err(told)?;
         match client.send::<serde_json::Value>(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
@@ -266,10 +266,10 @@ async fn config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<C
     Ok(config)
 }
 
-/// A client for a server; nothing is sent yet, but commands that give credentials have run.
+/// A client for a server. Nothing is sent yet, but credential plugins have run.
 async fn connect(mut config: Config) -> Result<kube::Client, Error> {
     config.connect_timeout = Some(CONNECT);
-    // Requests are repeated here, where the server's wishes are known.
+    // `Client` repeats requests, because it knows when the server asks for that.
     config.default_retry = false;
     if let Some(exec) = &mut config.auth_info.exec
         && exec.interactive_mode != Some(ExecInteractiveMode::Always)
@@ -277,7 +277,7 @@ async fn connect(mut config: Config) -> Result<kube::Client, Error> {
     {
         exec.interactive_mode = Some(ExecInteractiveMode::Never);
     }
-    // A command runs as long as it likes, but only so long for us. The client needs the runtime, too.
+    // Nothing can interrupt a credential plugin, but it need not be waited for. The client needs the runtime, too.
     let runtime = tokio::runtime::Handle::current();
     let made = tokio::task::spawn_blocking(move || {
         let _entered = runtime.enter();

@@ -1,5 +1,4 @@
-//! Waits until what was applied is healthy: by the rules of its control plane, and where that has none by what
-//! its status says.
+//! Waits until the applied objects are healthy: by the rules of their control plane, or else by their status.
 //!
 //! Facts: the API conventions of Kubernetes (`observedGeneration`, the conditions `Ready`, `Available`,
 //! `Reconciling`, `Stalled`), and what the controllers of built-in kinds write.
@@ -10,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::carry_out::stands;
+use super::carry_out::is_applied;
 use super::client::Client;
 use super::read::{ClusterState, List, listed};
 use super::{ApplyOptions, Decider, Error, Step};
@@ -19,11 +18,11 @@ use federate_engine::actions::Decision;
 use federate_engine::actions::ownership::PART_OF;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
-/// The wait between two looks.
+/// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks until all is well, something has failed for good, or the patience is at its end. Returned is what is not well
-/// then, and why.
+/// Waits until everything is healthy, something has failed for good, or the time is over. Returns the objects that
+/// are not healthy then, and why.
 pub(super) async fn wait(
     client: &Client,
     seen: &ClusterState,
@@ -33,12 +32,12 @@ pub(super) async fn wait(
     patience: Duration,
 ) -> Result<Vec<(ObjectRef, String)>, Error> {
     let end = Instant::now() + patience;
-    let there = decisions.iter().map(|decision| &decision.action).filter(|action| stands(action.action));
+    let there = decisions.iter().map(|decision| &decision.action).filter(|action| is_applied(action.action));
     let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
     let mut cluster = ClusterName::from("");
     for action in there {
         cluster = action.cluster.clone();
-        open.insert(&action.object, "it is not there".to_owned());
+        open.insert(&action.object, "it does not exist".to_owned());
     }
     let selector = format!("{PART_OF}={}", how.inventory.id());
     let begun = Instant::now();
@@ -70,7 +69,7 @@ pub(super) async fn wait(
                 }
             }
         }
-        // Time mends nothing any more.
+        // More time changes nothing.
         if Instant::now() >= end || !failed.is_empty() {
             break;
         }
@@ -85,7 +84,7 @@ pub(super) async fn wait(
     Ok(failed.into_iter().chain(late).collect())
 }
 
-/// Why an object will not become healthy, whatever the time that it is given.
+/// Why an object will never become healthy.
 fn failure(object: &Object) -> Option<String> {
     let message = |kind: &str, status: &str| Some(condition(object, kind, status)?.1.to_owned());
     let why = match (object.id.group(), object.id.kind.as_str()) {
@@ -111,7 +110,7 @@ fn health(decider: &dyn Decider, object: &Object) -> Health {
     if own.state == HealthState::Unknown { of_status(object) } else { own }
 }
 
-/// What the status of an object says.
+/// The health of an object by its status.
 fn of_status(object: &Object) -> Health {
     if object.deleting() {
         return Health::unhealthy("it is being deleted");
@@ -160,7 +159,7 @@ fn of_status(object: &Object) -> Health {
     }
 }
 
-/// Anything else is well unless it says that it is not.
+/// Objects of other kinds are healthy unless a condition says otherwise.
 fn by_conditions(object: &Object) -> Health {
     for (kind, bad) in
         [("Reconciling", "True"), ("Ready", "False"), ("Ready", "Unknown"), ("Available", "False")]
@@ -202,7 +201,7 @@ fn replicas(object: &Object) -> Health {
     }
 }
 
-/// Whether each number reaches what is wanted.
+/// Whether each number reaches the desired one.
 fn counted(seen: bool, wanted: i64, numbers: &[(&str, Option<i64>)]) -> Health {
     if !seen {
         return Health::unhealthy("its controller has not seen it yet");
@@ -231,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(api_version: &str, kind: &str, body: Value) -> String {
+    fn health_of(api_version: &str, kind: &str, body: Value) -> String {
         let health = of_status(&Object::named(api_version, kind, "a/b", body));
         if health.state == HealthState::Healthy { "healthy".to_owned() } else { health.reason }
     }
@@ -240,7 +239,7 @@ mod tests {
     fn pods_are_counted() {
         let deployment = |status: Value| {
             let body = json!({"metadata": {"generation": 2}, "spec": {"replicas": 3}, "status": status});
-            judged("apps/v1", "Deployment", body)
+            health_of("apps/v1", "Deployment", body)
         };
         assert_eq!(deployment(json!({})), "its controller has not seen it yet");
         assert_eq!(deployment(json!({"observedGeneration": 1})), "its controller has not seen it yet");
@@ -250,20 +249,20 @@ mod tests {
         assert_eq!(deployment(status(3, 3, 3)), "healthy");
         let set = json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status":
             {"observedGeneration": 1, "currentRevision": "a", "updateRevision": "b", "updatedReplicas": 1, "readyReplicas": 3}});
-        assert_eq!(judged("apps/v1", "StatefulSet", set), "healthy", "two stay as they are");
+        assert_eq!(health_of("apps/v1", "StatefulSet", set), "healthy", "two stay as they are");
         let daemons = json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2}});
-        assert_eq!(judged("apps/v1", "DaemonSet", daemons), "0 of 2 pods are available");
+        assert_eq!(health_of("apps/v1", "DaemonSet", daemons), "0 of 2 pods are available");
     }
 
     #[test]
-    fn other_kinds_are_well_unless_they_say_otherwise() {
-        assert_eq!(judged("v1", "ConfigMap", json!({})), "healthy");
+    fn other_kinds_are_healthy_unless_a_condition_says_otherwise() {
+        assert_eq!(health_of("v1", "ConfigMap", json!({})), "healthy");
         let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "message": "no disk"}]}});
-        assert_eq!(judged("example.com/v1", "Store", ready("True")), "healthy");
+        assert_eq!(health_of("example.com/v1", "Store", ready("True")), "healthy");
         assert_eq!(
-            judged("example.com/v1", "Store", ready("False")),
+            health_of("example.com/v1", "Store", ready("False")),
             "its condition Ready is False: no disk"
         );
-        assert_eq!(judged("batch/v1", "Job", json!({"status": {}})), "it is not complete");
+        assert_eq!(health_of("batch/v1", "Job", json!({"status": {}})), "it is not complete");
     }
 }

@@ -28,7 +28,11 @@ pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> 
     let used = Arc::clone(budget);
     host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.walk(lua.used_memory())))?)?;
     let used = Arc::clone(budget);
-    host.raw_set("end_of_memory", lua.create_function(move |_, ()| Ok(used.end_of_memory()))?)?;
+    let end_of_memory = move |_: &Lua, ()| {
+        used.end_of_memory();
+        Ok(())
+    };
+    host.raw_set("end_of_memory", lua.create_function(end_of_memory)?)?;
     host.raw_set("no_memory", limits::NO_MEMORY)?;
     host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::text(number)))?)?;
     host.raw_set("message", lua.create_function(|_, value: Value| Ok(said(&value)))?)?;

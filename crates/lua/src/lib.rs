@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// Machines for any number of threads. At most [`MOST_MACHINES`] run at a time, so that scripts cannot
+/// Machines for any number of threads. At most `MOST_MACHINES` run at a time, so that scripts cannot
 /// take more memory on a computer with more cores.
 #[derive(Debug)]
 pub struct Machines {

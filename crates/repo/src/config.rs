@@ -210,7 +210,7 @@ mod tests {
             (json!({"paths": ["a", 1]}), "/paths/1", "expected a string"),
             (json!({"clusterValues": {"m/1": 3}}), "/clusterValues/m~11", "expected a map"),
             (json!({"apiVersion": "v2"}), "/apiVersion", "federate.dev/v1alpha1"),
-            (json!([]), "", "not a mapping"),
+            (json!([]), "", "expected a mapping"),
         ] {
             let (at, message) = Config::from_value(value).unwrap_err();
             assert_eq!(at, pointer);

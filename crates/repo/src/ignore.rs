@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_patterns_are_told_and_the_others_hold() {
+    fn invalid_patterns_are_reported_and_others_apply() {
         let mut rules = Rules::default();
         let bad = rules.add("", ".gitignore", b"ok.yaml\na{b\n");
         assert_eq!(bad.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2]);

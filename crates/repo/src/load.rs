@@ -157,7 +157,10 @@ fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
             Some(_) => "not a number".to_owned(),
         };
         let field = pointer.trim_start_matches('/').replace('/', ".");
-        let message = format!("`{field}` is {shown}, but an API server only accepts whole numbers from 0 to {}", i32::MAX);
+        let message = format!(
+            "`{field}` is {shown}, but an API server only accepts whole numbers from 0 to {}",
+            i32::MAX
+        );
         return Err(Invalid { code: "invalid-object", pointer, message, help: None });
     }
     Ok(())

@@ -98,7 +98,12 @@ impl<'a> Renderer<'a> {
         let texts = self.texts(&compiled, file, source)?;
         let mut variants: Vec<_> = texts.into_iter().map(|(text, clusters)| (clusters, text)).collect();
         variants.sort();
-        variants.into_par_iter().map(|(clusters, text)| self.read(file, source, clusters, &text)).collect()
+        // Of several errors, the first in order counts: collecting in parallel would take any of them.
+        let read: Vec<Result<Variant, Vec<Finding>>> = variants
+            .into_par_iter()
+            .map(|(clusters, text)| self.read(file, source, clusters, &text))
+            .collect();
+        read.into_iter().collect()
     }
 
     /// The texts of the file, with their clusters. Reports the first cluster in order that fails.

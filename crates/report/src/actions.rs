@@ -1,4 +1,4 @@
-//! Actions and drift as a table, as Markdown, and as JUnit XML.
+//! Actions and drift as a table, as Markdown, and as `JUnit` XML.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -235,7 +235,7 @@ pub fn markdown(actions: &Actions) -> String {
     out
 }
 
-/// Drift as JUnit XML: one suite per cluster, one failed case per object.
+/// Drift as `JUnit` XML: one suite per cluster, one failed case per object.
 pub fn junit(actions: &Actions) -> String {
     let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
     for action in &actions.actions {

@@ -77,13 +77,14 @@ pub fn plan(plan: &Plan, clusters: usize, style: TextStyle) -> String {
         let name = cut(&id.to_string(), object);
         let _ = writeln!(out, "{name:object$}  {}", style.paint(AnsiColor::Yellow, "no policy matches"));
     }
-    let _ = writeln!(out, "\n{}", style.bold(&summary(plan, clusters)));
-    let releases: Vec<String> =
-        plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
-    if !releases.is_empty() {
-        let _ = writeln!(out, "decided by the rules of {}", releases.join(", "));
-    }
+    let _ = writeln!(out, "\n{}", style.bold(&(summary(plan, clusters) + &releases(plan))));
     out
+}
+
+/// The releases whose rules decided.
+fn releases(plan: &Plan) -> String {
+    let all: Vec<String> = plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
+    if all.is_empty() { String::new() } else { format!(", by the rules of {}", all.join(", ")) }
 }
 
 /// A summary: how many objects are placed, and how many are not.

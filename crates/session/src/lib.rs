@@ -37,9 +37,9 @@ pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::NotFound;
 pub use provenance::Provenance;
-#[cfg(feature = "live")]
-pub use reconcile::ServerOptions;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
+#[cfg(feature = "live")]
+pub use reconcile::{ServerOptions, Surveyed};
 pub use session::{Options, Session, Update};
 pub use whatif::{Outcome, UnitOutcome, WhatIf};
 

@@ -15,7 +15,11 @@ use crate::Session;
 #[cfg(feature = "live")]
 mod servers;
 #[cfg(feature = "live")]
+mod survey;
+#[cfg(feature = "live")]
 pub use servers::ServerOptions;
+#[cfg(feature = "live")]
+pub use survey::Surveyed;
 
 /// The creation time of objects in local predictions; API servers set their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";
@@ -123,7 +127,7 @@ impl<'r> Reconciler<'r> {
         Self { moved, ..self }
     }
 
-    /// The same, which changes nothing about some objects of some clusters, and says why.
+    /// Like `new`, but leaves some objects of some clusters unchanged, with the reason.
     #[must_use]
     pub fn holding(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
         Self { held, ..self }
@@ -200,10 +204,7 @@ impl<'r> Reconciler<'r> {
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
-        bodies
-            .filter(|body| body["kind"] == "CustomResourceDefinition")
-            .flat_map(Kind::customs)
-            .collect()
+        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
     }
 }
 

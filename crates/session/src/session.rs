@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
-use federate_dialect::{Dialects, Hosts, Plan, Previous, Variant};
+use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, Variant};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
@@ -183,6 +183,22 @@ impl Session {
             kept.remember(&before, &self.settings.previous);
         }
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// Returns what decisions read in the member clusters.
+    pub fn cluster_reads(&self) -> ClusterReads {
+        self.engine().cluster_reads()
+    }
+
+    /// Decides by these objects of the member clusters from now on. Free resources that the inventory does not state
+    /// are those of the nodes and pods among them.
+    pub fn observe(&mut self, observed: Live) {
+        self.settings.live = observed;
+        (self.clusters, _) = federate_engine::inventory(self.dialects, &self.repo, &self.settings);
+        (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        if let Ok(Some(kept)) = self.kept.get_mut() {
+            *kept = Decisions::default();
+        }
     }
 
     /// Why findings from loading prevent loading only the changed files.

@@ -124,7 +124,7 @@ fn configuration_narrows_what_is_read() {
 }
 
 #[test]
-fn configuration_that_selects_nothing_is_told() {
+fn configuration_that_selects_nothing_is_reported() {
     let dir = tree(&[("apps/x.yaml", "")]);
     let config = |paths: &[&str]| Config {
         paths: paths.iter().map(|p| (*p).to_owned()).collect(),

@@ -29,13 +29,16 @@ struct Seat {
     wanted: Option<Loaded>,
 }
 
+/// Both ends of the channel that wakes the thread of a Sync.
+type Channel = (Sender<Wake>, Receiver<Wake>);
+
 impl SyncRegistry {
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Seat>) -> T) -> T {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
-    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, (Sender<Wake>, Receiver<Wake>))> {
+    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, Channel)> {
         let mut wanted: BTreeMap<String, Loaded> =
             syncs.into_iter().map(|loaded| (loaded.sync.metadata.full_name(), loaded)).collect();
         self.with(|seats| {

@@ -68,7 +68,8 @@ type Ended = (Option<Outcome>, Option<Status>);
 struct Memory {
     sessions: SessionCache,
     watches: MemberWatches,
-    /// The outcome that was reported last.
+    /// The outcome that was reported last, if any was; a round that is suspended has none.
+    #[expect(clippy::option_option, reason = "nothing was reported, or that there is no outcome")]
     reported: Option<Option<Outcome>>,
     /// The last request for a round.
     requested: Option<String>,
@@ -134,12 +135,11 @@ impl Lane<'_> {
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
         let spec = &loaded.sync.spec;
-        let until = match memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
-            Some(due) => Some(due.min(Instant::now() + spec.interval.0)),
-            None => {
-                let pause = pause(spec, outcome.as_ref(), memory.failures);
-                pause.map(|pause| Instant::now() + jittered(pause))
-            }
+        let until = if let Some(due) = memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
+            Some(due.min(Instant::now() + spec.interval.0))
+        } else {
+            let pause = pause(spec, outcome.as_ref(), memory.failures);
+            pause.map(|pause| Instant::now() + jittered(pause))
         };
         memory.reported = Some(outcome);
         let resume = memory.sessions.resume.take();

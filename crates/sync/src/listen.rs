@@ -179,7 +179,7 @@ pub fn hook_path(token: &str, sync: &Metadata) -> String {
     digest.iter().fold("/hook/".to_owned(), |path, byte| path + &format!("{byte:02x}"))
 }
 
-/// A webhook as it was sent.
+/// A received webhook.
 #[derive(Clone, Copy, Debug)]
 pub struct Webhook<'r> {
     /// The path of the request.

@@ -130,7 +130,7 @@ impl Members<'_> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
-        let options = ServerOptions { dry_run, wait, check_access: false, progress: &Silent };
+        let options = ServerOptions { dry_run, wait, remember: None, check_access: false, progress: &Silent };
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = Inventory { namespace, name };
         let apply = self.loaded.sync.spec.apply.as_ref();

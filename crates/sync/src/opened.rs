@@ -154,10 +154,14 @@ impl SessionCache {
         session
     }
 
-    /// Keeps a session for the next round; `accepted` says whether its plan is the scheduler's memory.
-    pub(crate) fn put(&mut self, opened: &Opened, session: Session, accepted: Option<Option<RepoRef>>) {
-        let (version, accepted, repo) = (opened.version(), accepted.is_some(), accepted.flatten());
-        self.cached = Some(Cached { session, version, accepted, repo });
+    /// Keeps a session whose plan is not the scheduler's memory for the next round.
+    pub(crate) fn put(&mut self, opened: &Opened, session: Session) {
+        self.cached = Some(Cached { session, version: opened.version(), accepted: false, repo: None });
+    }
+
+    /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
+    pub(crate) fn put_accepted(&mut self, opened: &Opened, session: Session, repo: Option<RepoRef>) {
+        self.cached = Some(Cached { session, version: opened.version(), accepted: true, repo });
     }
 
     /// The session over a source that was carried out, if it is still here.

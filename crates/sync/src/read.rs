@@ -339,7 +339,7 @@ spec:
             ),
             ("{branch: main}", "{branch: main, tag: v1}", "name exactly one of"),
             ("{branch: main}", "{branch: 'a*b'}", "no reference can be called"),
-            ("branch: rendered", "branch: 'a..b'", "no branch can be called"),
+            ("branch: rendered", "branch: 'a..b'", "is not a valid branch name"),
             ("commit: {branch: rendered}", "drift: {mode: ignore}", "nothing to do"),
             ("commit: {branch: rendered}", "commit: {branch: rendered, push: false}", "leave out `push`"),
             ("name: web", "name: ../web", "is not a name"),

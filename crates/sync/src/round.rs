@@ -243,7 +243,7 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
         let ended = self.roll_out(state, sessions, &target);
-        sessions.put(opened, session, Some(repo));
+        sessions.put_accepted(opened, session, repo);
         ended
     }
 
@@ -327,14 +327,14 @@ impl Round<'_> {
         if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
             let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
             let ended = self.roll_out(state, sessions, &target);
-            sessions.put(opened, session, Some(repo));
+            sessions.put_accepted(opened, session, repo);
             return ended;
         }
         let applied = self.spec.apply.as_ref().map(|apply| {
             let members = self.members(&session, repo.clone(), state);
             members.apply(apply, None, &mut sessions.clusters, &mut state.record.status)
         });
-        sessions.put(opened, session, Some(repo.clone()));
+        sessions.put_accepted(opened, session, repo.clone());
         if applied.is_some() {
             Self::note_pending(state, sessions);
         }
@@ -410,7 +410,7 @@ impl Round<'_> {
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
             ended = ended.and(members.drift(None, backoffs, status).map(drop));
         }
-        sessions.put(opened, session, Some(repo.clone()));
+        sessions.put_accepted(opened, session, repo.clone());
         Self::note_pending(state, sessions);
         ended?;
         Self::done(state, repo.as_ref(), name);
@@ -434,7 +434,7 @@ impl Round<'_> {
         let members = self.members(&session, repo.clone(), state);
         sessions.clusters.compares(Duration::ZERO);
         let compared = members.drift(None, &mut sessions.clusters, &mut state.record.status);
-        sessions.put(opened, session, Some(repo));
+        sessions.put_accepted(opened, session, repo);
         compared?;
         let drift = sessions.clusters.drift().map(|drift| plain(&drift));
         Ok(Outcome { drift, ..unchanged(state) })

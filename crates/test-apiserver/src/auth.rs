@@ -1,4 +1,4 @@
-//! Who asks, and whether they may: certificates, tokens, roles and their bindings.
+//! Authentication and authorization: certificates, tokens, roles and bindings.
 
 use federate_apiserver::Failure;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, Target};
 use super::http::{Credentials, Request, Response};
 
-/// Somebody who asks.
+/// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: String,
@@ -23,7 +23,7 @@ impl User {
     }
 }
 
-/// What is asked for, as rights name it.
+/// A request, as rules describe it.
 #[derive(Clone, Debug)]
 pub struct Action<'a> {
     pub verb: &'a str,
@@ -35,7 +35,7 @@ pub struct Action<'a> {
 }
 
 impl Cluster {
-    /// Who asks, or as whom.
+    /// The user of a request, after impersonation.
     pub(super) fn user(&self, request: &Request) -> Result<User, Failure> {
         let user = match &request.credentials {
             Credentials::Certificate => User::new("admin", &["system:masters", "system:authenticated"]),
@@ -103,7 +103,7 @@ impl Cluster {
         user.is_admin() || rules().any(|rule| grants(rule, action))
     }
 
-    /// The rules of the roles that somebody is bound to in a namespace.
+    /// The rules of the roles that a user is bound to in a namespace.
     fn roles(&self, user: &User, namespace: &str) -> Vec<&Vec<Value>> {
         const RBAC: &str = "rbac.authorization.k8s.io";
         let subject = |s: &Value| match s["kind"].as_str() {
@@ -133,7 +133,7 @@ impl Cluster {
         rules.collect()
     }
 
-    /// Reviews of who one is and what one may.
+    /// Self-subject reviews.
     pub(super) fn review(
         &self,
         user: &User,

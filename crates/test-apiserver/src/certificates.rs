@@ -40,7 +40,7 @@ impl Certificates {
         }
     }
 
-    /// The certificate of an authority that signed nothing here.
+    /// The certificate of another authority.
     pub fn stranger() -> String {
         let mut params = named("somebody else", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -55,7 +55,7 @@ fn named(name: &str, hosts: &[&str]) -> CertificateParams {
     params
 }
 
-/// Clients may show a certificate; whoever shows one of the authority's is the administrator.
+/// Clients may show a certificate; one of the authority's is that of the administrator.
 fn config(
     authority: &CertificateDer<'_>,
     server: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! A cluster: what it holds, and the way of a request through it.
+//! A cluster: its state, and how it answers requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,23 +21,25 @@ pub struct Cluster {
     pub name: String,
     pub(super) store: Store,
     pub(super) kinds: Vec<Arc<Kind>>,
+    /// `OpenAPI` documents by their path.
+    pub(super) openapi: BTreeMap<String, Value>,
     pub(super) tokens: BTreeMap<String, User>,
     pub(super) faults: Faults,
-    /// Definitions whose kinds are not served yet, and those that were asked for too early.
+    /// Definitions whose kinds are not served yet, and those that were requested too early.
     pub(super) establishing: Vec<String>,
     pub(super) waited: Vec<String>,
     pub(super) controllers: bool,
     pub(super) controlling: bool,
     /// Whether pods become ready.
     pub(super) ready: bool,
-    /// What admission makes of an object that is written, before it is validated.
+    /// The mutating admission of objects that are written, before validation.
     pub(super) admission: fn(&mut Value),
     counts: Count,
     answered: Vec<Request>,
     clock: Option<String>,
 }
 
-/// What the path of a request names.
+/// The resource that the path of a request names.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     pub group: String,
@@ -57,6 +59,7 @@ impl Cluster {
             name: name.to_owned(),
             store: Store::new(seed),
             kinds: Kind::builtins().map(Arc::new).collect(),
+            openapi: BTreeMap::new(),
             tokens: BTreeMap::new(),
             faults: Faults::default(),
             establishing: Vec::new(),
@@ -76,35 +79,35 @@ impl Cluster {
         cluster
     }
 
-    /// The same with a clock that stands still.
+    /// Stops the clock.
     #[must_use]
     pub fn at(mut self, time: &str) -> Self {
         self.clock = Some(time.to_owned());
         self
     }
 
-    /// The same with a controller manager for namespaces and Deployments.
+    /// Adds a controller manager for namespaces and Deployments.
     #[must_use]
     pub fn controllers(mut self) -> Self {
         self.controllers = true;
         self
     }
 
-    /// The same with one, and with nodes on which pods become ready at once.
+    /// Adds a controller manager, and nodes on which pods become ready at once.
     #[must_use]
     pub fn nodes(mut self) -> Self {
         self.ready = true;
         self.controllers()
     }
 
-    /// The same with a mutating webhook, which is asked about everything.
+    /// Adds a mutating webhook for all objects.
     #[must_use]
     pub fn admission(mut self, admission: fn(&mut Value)) -> Self {
         self.admission = admission;
         self
     }
 
-    /// The same of a later version, whose objects of a kind have one more field of text at these keys.
+    /// Adds a text field at these keys to a kind, as a later version would.
     #[must_use]
     pub fn newer(mut self, api_version: &str, kind: &str, field: &[&str]) -> Self {
         for known in &mut self.kinds {
@@ -116,10 +119,19 @@ impl Cluster {
         self
     }
 
-    /// The same of a version that serves one more kind in namespaces, of which nothing is known here.
+    /// Serves one more namespaced kind without a schema, as a later version would.
     #[must_use]
     pub fn serving(mut self, api_version: &str, kind: &str) -> Self {
         self.kinds.push(Arc::new(Kind::unknown(api_version, kind, true)));
+        self
+    }
+
+    /// Serves the kind of an aggregated API server, with an `OpenAPI` v3 document that describes its types.
+    #[must_use]
+    pub fn aggregating(mut self, api_version: &str, kind: &str, document: Value) -> Self {
+        let kind = Kind::unknown(api_version, kind, true).with_openapi(&document);
+        self.kinds.push(Arc::new(kind));
+        self.openapi.insert(format!("/openapi/v3/apis/{api_version}"), document);
         self
     }
 
@@ -127,19 +139,19 @@ impl Cluster {
         self.controllers
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub fn namespace(&mut self, name: &str) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.create("/api/v1/namespaces", &body);
     }
 
-    /// Makes an object as the administrator would.
+    /// Creates an object as the administrator.
     pub fn create(&mut self, path: &str, body: &Value) -> Response {
         let request = Request::new("POST", path).body("application/json", body.to_string());
         self.handle(&request)
     }
 
-    /// Applies an object as the administrator would.
+    /// Applies an object as the administrator.
     pub fn apply(&mut self, path: &str, manager: &str, body: &Value) -> Response {
         let request = Request::new("PATCH", path)
             .query("fieldManager", manager)
@@ -148,23 +160,23 @@ impl Cluster {
         self.handle(&request)
     }
 
-    /// The object at a path, if it is there.
+    /// The object at a path, if it exists.
     pub fn get(&mut self, path: &str) -> Option<Value> {
         let response = self.handle(&Request::new("GET", path));
         (response.status == 200).then(|| response.object().clone())
     }
 
-    /// Lets the owner of a token in.
+    /// Adds a user with a token.
     pub fn token(&mut self, token: &str, user: User) {
         self.tokens.insert(token.to_owned(), user);
     }
 
-    /// Makes something go wrong.
+    /// Adds a fault.
     pub fn fault(&mut self, fault: Fault) {
         self.faults.add(fault);
     }
 
-    /// How long a request has to wait on demand.
+    /// The delay of a request by a fault.
     pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
@@ -186,7 +198,7 @@ impl Cluster {
         &self.answered
     }
 
-    /// Forgets what happened until now: watches that start earlier have expired.
+    /// Compacts the history: watches that start earlier have expired.
     pub fn compact(&mut self) {
         self.store.compacted = self.store.version;
     }
@@ -212,7 +224,7 @@ impl Cluster {
     pub fn handle(&mut self, request: &Request) -> Response {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
-        // Whatever is tried is not done.
+        // Dry runs are counted apart.
         let verb = if request.method != "GET" && request.dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
         self.answered.push(request.clone());
@@ -224,7 +236,7 @@ impl Cluster {
         if self.faults.lost(verb, request) { Response::text(DROPPED, "") } else { response }
     }
 
-    /// Answers a request that nobody counts and that nothing befalls.
+    /// Answers a request without counting it and without faults.
     pub(super) fn quietly(&mut self, request: &Request) -> Response {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
@@ -309,7 +321,7 @@ impl Cluster {
 }
 
 impl Target {
-    /// What a path names; `None` for paths outside of the API groups.
+    /// Parses a path; `None` for paths outside of the API groups.
     pub fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version, rest) = match parts.as_slice() {
@@ -324,7 +336,7 @@ impl Target {
             target.subresource = rest.get(1..).unwrap_or_default().join("/");
         };
         match rest {
-            // A namespace is an object, too, and lies in itself as far as rights go.
+            // For rights, a namespace is in itself.
             ["namespaces", name] => take("namespaces", &[name]),
             ["namespaces", name, part @ ("status" | "finalize")] => take("namespaces", &[name, part]),
             ["namespaces", namespace, plural, rest @ ..] => {

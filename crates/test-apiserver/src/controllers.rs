@@ -1,5 +1,5 @@
-//! What a controller manager does to namespaces: it furnishes new ones, and empties those that are
-//! being deleted. Off unless asked for. Between any two requests it has all the time it needs.
+//! The namespace controllers of a controller manager: they fill new namespaces, and empty those that are being
+//! deleted. Off by default. They finish their work between any two requests.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const BUNDLE: &str = "Contains a CA bundle that can be used to verify the kube-a
     Kubernetes clusters.";
 
 impl Cluster {
-    /// Does what a controller manager has done by the time that a request comes.
+    /// Does the work of a controller manager before a request is answered.
     pub(super) fn control(&mut self, request: &Request) {
         if !self.controllers || self.controlling {
             return;
@@ -33,7 +33,7 @@ impl Cluster {
         self.controlling = false;
     }
 
-    /// Lets time pass without a request, so that watches see what controllers do.
+    /// Runs the controllers without a request, so that watches see their changes.
     pub fn idle(&mut self) {
         self.control(&Request::new("GET", "/"));
     }

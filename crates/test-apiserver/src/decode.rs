@@ -1,4 +1,4 @@
-//! Bodies as objects: their format, keys that stand twice, fields that are not declared.
+//! Decodes bodies: formats, duplicate keys, undeclared fields.
 
 use federate_apiserver::typed::{mistyped, undeclared};
 use federate_apiserver::{Cause, Failure, Kind};
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::http::Request;
 
-/// An object as it was sent, and what to warn of.
+/// A decoded object, with warnings.
 #[derive(Debug, Default)]
 pub struct DecodedObject {
     pub object: Value,
     pub warnings: Vec<String>,
 }
 
-/// What is done about fields that are not declared.
+/// The field validation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
     Ignore,
@@ -37,7 +37,7 @@ impl Strictness {
     }
 }
 
-/// A refusal of an option.
+/// An invalid option.
 pub fn option(options: &str, causes: &[Cause]) -> Failure {
     Failure::unacceptable(&format!("{options}.meta.k8s.io"), "meta.k8s.io", options, "", causes)
 }
@@ -90,7 +90,7 @@ pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<
     }
 }
 
-/// The object without what its schema need not declare.
+/// The object without the fields that schemas need not declare.
 pub fn body(object: &Value) -> Value {
     let mut body = object.clone();
     if let Some(map) = body.as_object_mut() {
@@ -107,7 +107,7 @@ pub fn unsupported(accepted: &str) -> Failure {
     Failure::new(415, "UnsupportedMediaType", message)
 }
 
-/// The object of an apply, and whether anything in it is odd. JSON is YAML, too.
+/// The object of an apply, with warnings. JSON is YAML, too.
 pub fn applied(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     match json(bytes) {
         Ok((value, doubled)) if doubled.is_empty() => Ok((value, false)),
@@ -124,7 +124,7 @@ fn yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     Ok((read.documents.remove(0).value, !read.errors.is_empty()))
 }
 
-/// JSON, and the paths of keys that stand twice in one mapping.
+/// JSON, and the paths of duplicate keys.
 pub fn json(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
     let mut doubled = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -139,7 +139,7 @@ struct Doubles<'d> {
 }
 
 impl Doubles<'_> {
-    /// Puts a step before the paths that were found below it.
+    /// Prefixes the paths that were found below a step.
     fn below(&mut self, known: usize, step: impl Fn(&str) -> String) {
         for path in self.doubled.iter_mut().skip(known) {
             *path = step(path);

@@ -1,4 +1,4 @@
-//! Deleting: at once, or when nothing holds the object any more.
+//! Deletions: at once, or after the finalizers are gone.
 
 use federate_apiserver::{Cause, Failure, Kind, Write, update};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::decode::option;
 use super::http::{Body, Request, Response};
 use super::write::{check_options, text};
 
-/// How an object is to be deleted.
+/// The options of a deletion.
 #[derive(Debug, Default)]
 struct Options {
     policy: String,
@@ -154,14 +154,17 @@ impl Cluster {
         }
         self.store.remove(&target.key(), object.clone());
         self.unmade(kind, &object);
-        if kind.is("Service") || kind.is("Pod") {
+        if ["Service", "Pod", "ServiceAccount", "ResourceQuota", "PodTemplate"]
+            .iter()
+            .any(|known| kind.is(known))
+        {
             object["metadata"]["resourceVersion"] = json!(self.store.version.to_string());
             return object;
         }
         gone(kind, live)
     }
 
-    /// Pods that run somewhere get time to end.
+    /// Pods with a node get a grace period.
     fn grace(kind: &Kind, live: &Value, options: &Options) -> i64 {
         if !kind.is("Pod") || text(live, "/spec/nodeName").is_empty() {
             return 0;
@@ -169,7 +172,7 @@ impl Cluster {
         options.grace.or_else(|| live["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30)
     }
 
-    /// A definition goes with all objects of its kind.
+    /// Deletes a definition with all objects of its kind.
     fn remove_definition(
         &mut self,
         kind: &Kind,
@@ -218,7 +221,7 @@ impl Cluster {
         Ok(response)
     }
 
-    /// What the server itself does when an object was stored: a definition makes a kind, after a while.
+    /// What the server does after an object is stored: a definition is established after a while.
     pub(super) fn made(&mut self, kind: &Kind, object: &Value) {
         if !kind.is("CustomResourceDefinition") {
             return;
@@ -231,8 +234,8 @@ impl Cluster {
         }
     }
 
-    /// Time passes: definitions are established, except those of a group that is asked for too early,
-    /// which gets there by the next request.
+    /// Establishes definitions, except those of a group that was requested too early, which are established by the next
+    /// request.
     pub(super) fn establish(&mut self, path: &str) {
         let Some(kind) = Kind::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition") else { return };
         for name in std::mem::take(&mut self.establishing) {
@@ -277,7 +280,7 @@ impl Cluster {
         self.made(kind, &stored);
     }
 
-    /// What the server itself does when an object is gone: with a definition goes the kind.
+    /// What the server does after an object is deleted: with a definition its kind is no longer served.
     pub(super) fn unmade(&mut self, kind: &Kind, object: &Value) {
         if kind.is("CustomResourceDefinition") {
             let (group, plural) = (text(object, "/spec/group"), text(object, "/spec/names/plural"));

@@ -1,5 +1,5 @@
-//! What a controller manager does to Deployments: it makes and scales their replica sets and reports
-//! on them. Pods are counted, not made; they become ready only where that was asked for.
+//! The Deployment controller: it creates and scales `ReplicaSets`, and writes the status. Pods are counted, not
+//! created; they become ready only with [`Cluster::nodes`].
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const APPS: &str = "apps";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 impl Cluster {
-    /// Brings every Deployment and its replica sets to where they would be by now.
+    /// Reconciles every Deployment and its `ReplicaSets`.
     pub(super) fn roll_out(&mut self) {
         let deployments: Vec<Value> =
             self.store.list(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
@@ -45,7 +45,7 @@ impl Cluster {
             object["metadata"]["annotations"][REVISION].as_str().and_then(|r| r.parse().ok()).unwrap_or(0)
         };
         let newest = sets.iter().map(revision).max().unwrap_or(0);
-        // Old pods make room only for new ones that are ready.
+        // Old pods are removed only when new ones are ready.
         let count = if self.ready { wanted } else { wanted.min(most - old).max(0) };
         let number = sets.iter().find(is_new).map_or(newest + 1, revision);
         let mut annotations = json!({
@@ -53,7 +53,7 @@ impl Cluster {
             "deployment.kubernetes.io/max-replicas": most.to_string(),
             REVISION: number.to_string(),
         });
-        // Those of the Deployment are handed on, but for what is only about itself.
+        // ReplicaSets get the annotations of the Deployment, without those that are only about the Deployment.
         for (key, value) in deployment["metadata"]["annotations"].as_object().into_iter().flatten() {
             if key != "kubectl.kubernetes.io/last-applied-configuration" && key != REVISION {
                 annotations[key] = value.clone();
@@ -146,7 +146,7 @@ impl Cluster {
         }
     }
 
-    /// Ends a Deployment that waits for its replica sets to go, or to be let go.
+    /// Deletes a Deployment that waits for its `ReplicaSets` to be deleted or orphaned.
     fn dismantle(&mut self, deployment: &Value) {
         let finalizers = deployment["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
@@ -166,7 +166,7 @@ impl Cluster {
         self.ask("PUT", &format!("{root}/deployments/{}", text(deployment, "/metadata/name")), &free);
     }
 
-    /// Replica sets go with the Deployment that owns them.
+    /// Deletes `ReplicaSets` whose Deployment is deleted.
     fn collect_garbage(&mut self) {
         let orphaned: Vec<Value> = self
             .store
@@ -190,7 +190,7 @@ impl Cluster {
     }
 }
 
-/// How many pods there may be beyond those wanted.
+/// The number of pods beyond the desired ones (`maxSurge`).
 fn surge(deployment: &Value, wanted: i64) -> i64 {
     match &deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"] {
         Value::Number(number) => number.as_i64().unwrap_or_default(),
@@ -235,7 +235,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// What tells templates apart.
+/// The hash of a template.
 fn hash(template: &Value) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in sorted(template).to_string().bytes() {

@@ -1,4 +1,4 @@
-//! Which kinds there are, in the old form and in the aggregated one; the version; readiness.
+//! Discovery (plain and aggregated), `OpenAPI` documents, version and readiness.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,10 @@ impl Cluster {
         let aggregated = request.accept().split(',').any(|one| one.trim() == AGGREGATED);
         match parts.as_slice() {
             ["version"] => Ok(Response::json(200, version())),
+            ["openapi", ..] => match self.openapi.get(&request.path) {
+                Some(document) => Ok(Response::json(200, document.clone())),
+                None => Ok(Response::nowhere()),
+            },
             ["readyz" | "livez" | "healthz", ..] => Ok(Response::text(200, "ok")),
             ["api" | "apis"] if request.accept().contains("v=v2beta1") && !aggregated && !plain(request) => {
                 let message = "only the following media types are accepted: application/json, application/yaml, \
@@ -50,7 +54,7 @@ impl Cluster {
         }
     }
 
-    /// The groups but the core one.
+    /// The groups without the core group.
     fn groups(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let groups = self.kinds.iter().map(|kind| kind.group.clone());
@@ -113,7 +117,7 @@ impl Cluster {
         let resource = |kind: &Kind| {
             let mut resource = json!({
                 "resource": kind.plural,
-                // Those of custom kinds are spelled out; of the others only the kind is.
+                // Custom resources have all three; other kinds only the kind.
                 "responseKind": response_kind(kind, ("", "", kind.kind.clone())),
                 "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": kind.singular, "verbs": verbs(kind),

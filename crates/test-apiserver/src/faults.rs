@@ -1,4 +1,4 @@
-//! Things that go wrong on demand.
+//! Faults on demand.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use federate_apiserver::Failure;
 
 use super::http::{Request, Response};
 
-/// What goes wrong with the next requests of a verb.
+/// A fault of the next requests of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `*` for any.
     pub verb: String,
-    /// Only requests whose path, with what is queried, holds this.
+    /// Only requests whose path with its query contains this.
     pub path: String,
-    /// How many requests it strikes.
+    /// The number of requests that it affects.
     pub times: usize,
     pub what: FaultKind,
 }
@@ -22,15 +22,15 @@ pub struct Fault {
 pub enum FaultKind {
     /// 429 with `Retry-After`, as text.
     TooMany { seconds: u32 },
-    /// An answer with this code and an empty-handed Status.
+    /// An answer with this code and a Status without details.
     Status(u16),
-    /// 409, as if somebody else had been faster.
+    /// 409, as if another client had changed the object.
     Conflict,
     /// The answer comes late.
     Slow(Duration),
     /// The connection ends without an answer, and nothing was done.
     Drop,
-    /// The connection ends without an answer, though all was done.
+    /// The connection ends without an answer after the request was carried out.
     Lose,
     /// 401, as if the credentials had expired.
     Stranger,
@@ -59,7 +59,7 @@ impl Fault {
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
-/// The answer of a connection that ends without one.
+/// Stands for a connection that ends without an answer.
 pub const DROPPED: u16 = 0;
 
 impl Faults {
@@ -84,7 +84,7 @@ impl Faults {
         if self.0[at].times == 0 { Some(self.0.remove(at).what) } else { Some(self.0[at].what.clone()) }
     }
 
-    /// How long the answer to a request has to wait.
+    /// The delay of an answer.
     pub fn delay(&mut self, verb: &str, request: &Request) -> Option<Duration> {
         match self.take(verb, request, |what| matches!(what, FaultKind::Slow(_)))? {
             FaultKind::Slow(time) => Some(time),
@@ -92,12 +92,12 @@ impl Faults {
         }
     }
 
-    /// Whether the right answer is lost on the way.
+    /// Whether the answer is lost.
     pub fn lost(&mut self, verb: &str, request: &Request) -> bool {
         self.take(verb, request, |what| *what == FaultKind::Lose).is_some()
     }
 
-    /// The answer instead of the right one.
+    /// The faulty answer.
     pub fn strike(&mut self, verb: &str, request: &Request) -> Option<Response> {
         let what = self.take(verb, request, |what| !matches!(what, FaultKind::Slow(_) | FaultKind::Lose))?;
         Some(match what {

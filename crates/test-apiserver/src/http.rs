@@ -1,4 +1,4 @@
-//! Requests and answers, without sockets.
+//! Requests and responses, without sockets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::watch::Watch;
 
-/// Who asks.
+/// How a request is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credentials {
     /// A client certificate of the administrator.
@@ -56,7 +56,7 @@ impl Request {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is there and not empty.
+    /// A parameter that is not empty.
     pub fn filled(&self, key: &str) -> Option<&str> {
         self.param(key).filter(|value| !value.is_empty())
     }
@@ -65,7 +65,7 @@ impl Request {
         matches!(self.param(key), Some("true" | "1" | ""))
     }
 
-    /// The path with what is queried.
+    /// The path with the query.
     pub fn target(&self) -> String {
         let pairs = self.query.iter().map(|(key, value)| format!("{key}={value}"));
         format!("{}?{}", self.path, pairs.collect::<Vec<_>>().join("&"))
@@ -126,7 +126,7 @@ impl Response {
         Self::text(404, "404 page not found\n")
     }
 
-    /// The object in the answer.
+    /// The object in the response.
     pub fn object(&self) -> &Value {
         match &self.body {
             Body::Json(value) => value,

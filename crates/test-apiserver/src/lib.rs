@@ -2,11 +2,11 @@
 //!
 //! A [`Cluster`] is a server without sockets: it answers one [`Request`] at a time. [`Fleet`] serves
 //! several of them over HTTPS on loopback and writes a kubeconfig for them. What objects become when
-//! they are written is `federate_apiserver`; here are storage, reading, watching, rights, discovery, and
+//! they are written is up to `federate_apiserver`; here are storage, reading, watching, rights, discovery, and
 //! faults on demand.
 //!
 //! There is no controller manager, unless [`Cluster::controllers`] asks for the part of one that keeps
-//! namespaces and Deployments: nothing happens that no request asked for.
+//! namespaces and Deployments: nothing changes without a request.
 
 #![allow(
     dead_code,

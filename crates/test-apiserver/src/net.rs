@@ -1,4 +1,4 @@
-//! Clusters over HTTPS on loopback, and the kubeconfig that leads to them.
+//! Clusters over HTTPS on loopback, and their kubeconfig.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ struct Served {
     version: watch::Sender<u64>,
 }
 
-/// Several clusters, each with a port of its own. They end with it.
+/// Several clusters, each with its own port. They stop when it is dropped.
 pub struct Fleet {
     clusters: BTreeMap<String, (Arc<Served>, SocketAddr)>,
     certificates: Certificates,
@@ -90,7 +90,7 @@ impl Fleet {
         Self { clusters, certificates, runtime: Some(runtime) }
     }
 
-    /// A cluster, to look into or to change without a request. Requests wait as long as it is held.
+    /// Locks a cluster, to read or change it without a request. Requests wait until the lock is dropped.
     pub fn cluster(&self, name: &str) -> HeldCluster<'_> {
         let (served, _) = self.clusters.get(name).unwrap_or_else(|| panic!("no cluster {name}"));
         HeldCluster { cluster: served.cluster.lock().unwrap(), version: &served.version }
@@ -100,7 +100,7 @@ impl Fleet {
         format!("https://{}", self.clusters[name].1)
     }
 
-    /// A kubeconfig with a context for each cluster, of the cluster's name, for the administrator.
+    /// A kubeconfig for the administrator, with one context per cluster, named after it.
     pub fn kubeconfig(&self) -> String {
         let user = json!({
             "client-certificate-data": base64(&self.certificates.client),
@@ -109,12 +109,12 @@ impl Fleet {
         self.config(&user, &self.certificates.authority)
     }
 
-    /// The same for the owner of a token.
+    /// A kubeconfig for the owner of a token.
     pub fn kubeconfig_with_token(&self, token: &str) -> String {
         self.config(&json!({"token": token}), &self.certificates.authority)
     }
 
-    /// The same with an authority that did not sign the servers' certificates.
+    /// A kubeconfig with an authority that did not sign the certificates of the servers.
     pub fn kubeconfig_with_wrong_authority(&self) -> String {
         self.config(&json!({"token": "none"}), &Certificates::stranger())
     }
@@ -166,7 +166,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, served: Arc<Served
 
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, served: Arc<Served>) {
     stream.set_nodelay(true).ok();
-    // Who does not trust the certificate is gone.
+    // Clients that do not trust the certificate have left.
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let known = stream.get_ref().1.peer_certificates().is_some();
     let service = service_fn(move |request| answer(request, known, served.clone()));
@@ -259,7 +259,7 @@ fn written(response: Response, served: Arc<Served>) -> Answer {
     answer.body(body).unwrap()
 }
 
-/// Sends what happens until the client is gone or the time is over.
+/// Sends events until the client leaves or the time is over.
 async fn stream(
     mut watch: super::watch::Watch,
     mut sender: http_body_util::channel::Sender<Bytes>,

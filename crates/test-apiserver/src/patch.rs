@@ -151,7 +151,7 @@ impl Cluster {
     }
 }
 
-/// The document after a patch that is no apply, and what to warn of.
+/// The document after a patch that is not an apply, with warnings.
 pub fn patched(
     request: &Request,
     sort: &str,

@@ -10,7 +10,7 @@ use super::selector::Selector;
 use super::table;
 use super::watch::Watch;
 
-/// Where a list goes on: the version it shows, and after which key.
+/// Where a list continues: the version that it shows, and the last key.
 struct Token {
     version: i64,
     start: String,
@@ -48,7 +48,7 @@ impl Cluster {
         Ok(Response::json(200, table::one(request, kind, &live)))
     }
 
-    /// Refuses a version that is none, or that is still to come.
+    /// Refuses an invalid version, or one in the future.
     fn check_version(&self, version: &str) -> Result<u64, Failure> {
         let number: u64 = version.parse().map_err(|_| {
             Failure::bad_request(format!(
@@ -138,7 +138,7 @@ impl Cluster {
         Ok(Response::json(200, table::many(request, kind, &Value::Object(metadata), &items)))
     }
 
-    /// What there was at a version after a key, in the order of keys.
+    /// The objects at a version after a key, in the order of keys.
     fn page(&self, kind: &Kind, target: &Target, version: u64, after: Option<&str>) -> Vec<(String, Value)> {
         let place = |namespace: &str, name: &str| {
             if target.namespace.is_empty() && kind.namespaced {

@@ -1,4 +1,4 @@
-//! Label and field selectors, as they stand in URLs.
+//! Label and field selectors in URLs.
 
 use federate_apiserver::{Failure, Kind};
 use serde_json::Value;

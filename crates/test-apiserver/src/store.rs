@@ -1,11 +1,11 @@
-//! Where a cluster keeps its objects, their versions and what happened to them.
+//! The storage of a cluster: objects, versions and the history of changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// What names an object: group, plural, namespace (empty without), name.
+/// The key of an object: group, plural, namespace (may be empty), name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub group: String,
@@ -20,7 +20,7 @@ pub struct Event {
     pub version: u64,
     pub key: Key,
     pub before: Option<Arc<Value>>,
-    /// What it is after the change, or what it was when it was deleted.
+    /// The object after the change, or before its deletion.
     pub object: Arc<Value>,
     pub deleted: bool,
 }
@@ -30,7 +30,7 @@ pub struct Store {
     pub objects: BTreeMap<Key, Arc<Value>>,
     pub events: Vec<Event>,
     pub version: u64,
-    /// Events up to this version are forgotten.
+    /// Events up to this version are compacted.
     pub compacted: u64,
     uids: u64,
     seed: u64,
@@ -39,7 +39,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// `seed` tells the uids of one cluster from those of another.
+    /// `seed` makes the uids of a cluster unique.
     pub fn new(seed: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Store {
         self.ports
     }
 
-    /// Stores an object under the next version and answers with it.
+    /// Stores an object under the next version, and returns it.
     pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -90,7 +90,7 @@ impl Store {
         object
     }
 
-    /// Removes an object; what watchers see of it last is `object`.
+    /// Removes an object; watchers see `object` last.
     pub fn remove(&mut self, key: &Key, mut object: Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());

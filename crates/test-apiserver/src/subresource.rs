@@ -1,4 +1,4 @@
-//! Parts of objects with URLs of their own: status, scale, eviction, finalize.
+//! Subresources: status, scale, eviction, finalize.
 
 use std::sync::Arc;
 
@@ -82,14 +82,14 @@ impl Cluster {
         let (manager, now) = (manager(request), self.now());
         let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
         let mut object = update(Some(&live), &object, &write);
-        // What is scaled is noted without a time.
+        // Entries for `scale` have no time.
         if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
             let ours =
                 |entry: &Value| entry["subresource"] == "scale" && entry["manager"] == manager.as_str();
             for entry in entries.iter_mut().filter(|entry| ours(entry)) {
                 entry.as_object_mut().unwrap().shift_remove("time");
             }
-            // Of custom objects it is not noted at all.
+            // Custom resources have no entry for it.
             entries.retain(|entry| kind.custom.is_none() || !ours(entry));
         }
         let stored = self.change(request, kind, target, &live, object, &write)?;
@@ -125,7 +125,7 @@ impl Cluster {
         ))
     }
 
-    /// A namespace without finalizers goes, with all that is in it.
+    /// Deletes a namespace without finalizers, with its contents.
     fn finalize(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
         let (object, _) = decode::json(&request.body).map_err(Failure::bad_request)?;
         let mut live = Value::clone(&*self.stored(target, kind)?);

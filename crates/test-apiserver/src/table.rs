@@ -1,4 +1,4 @@
-//! The form of an answer: whole objects, their metadata only, or rows of a table.
+//! The form of a response: whole objects, metadata only, or rows of a table.
 
 use federate_apiserver::Kind;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn wanted(request: &Request, form: &str) -> bool {
     request.accept().split(';').any(|part| part == format!("as={form}"))
 }
 
-/// One object as it was asked for.
+/// An object in the requested form.
 pub fn one(request: &Request, kind: &Kind, object: &Value) -> Value {
     if wanted(request, "PartialObjectMetadata") || wanted(request, "PartialObjectMetadataList") {
         return partial(object);
@@ -24,7 +24,7 @@ fn partial(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// A list as it was asked for.
+/// A list in the requested form.
 pub fn many(request: &Request, kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
     if wanted(request, "PartialObjectMetadataList") {
         let items: Vec<Value> = items.iter().map(partial).collect();

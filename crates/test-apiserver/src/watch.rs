@@ -1,4 +1,4 @@
-//! Watching: what happened since a version, as somebody with a selector sees it.
+//! Watches: the events since a version, filtered by a selector.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::http::Request;
 use super::selector::Selector;
 use super::table;
 
-/// A watch under way.
+/// An open watch.
 #[derive(Debug)]
 pub struct Watch {
     request: Request,
@@ -21,7 +21,7 @@ pub struct Watch {
     /// Events up to this version have been looked at.
     seen: u64,
     pending: VecDeque<Value>,
-    /// Nothing follows what is pending.
+    /// The watch ends after the pending events.
     pub ended: bool,
     pub timeout: Option<u64>,
 }
@@ -63,7 +63,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// What is there, as if it were just added.
+    /// The existing objects, as `ADDED` events.
     fn start(&mut self, cluster: &Cluster, initial: bool) {
         let store = &cluster.store;
         let (kind, target) = (self.kind.clone(), self.target.clone());
@@ -113,7 +113,7 @@ impl Watch {
             match (was, is) {
                 (false, true) => self.push("ADDED", &event.object),
                 (true, true) => self.push("MODIFIED", &event.object),
-                // What is seen last is the object as it was, under the version of what happened.
+                // The last event has the old object with the version of the deletion.
                 (true, false) => {
                     let mut last =
                         if event.deleted { event.object.clone() } else { event.before.clone().unwrap() };
@@ -126,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// A bookmark of how far the watch has come.
+    /// A bookmark with the current version.
     pub fn mark(&mut self, cluster: &Cluster) -> Option<Value> {
         let wanted =
             self.request.flag("allowWatchBookmarks") && self.request.filled("allowWatchBookmarks").is_some();

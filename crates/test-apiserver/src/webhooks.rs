@@ -1,5 +1,5 @@
-//! Admission webhooks that nothing serves: an API server refuses what it would have to ask them about. A
-//! webhook that is served allows everything; none is called.
+//! Admission webhooks: the API server refuses requests about which it would have to call a webhook whose Service is
+//! not ready. Other webhooks allow everything; none is called.
 
 use federate_apiserver::Failure;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::write::text;
 const GROUP: &str = "admissionregistration.k8s.io";
 
 impl Cluster {
-    /// Refuses a write that a webhook would have to be asked about and that nothing serves.
+    /// Refuses a write about which a webhook without a ready Service would be called.
     pub(super) fn ask_webhooks(&self, target: &Target, verb: &str) -> Result<(), Failure> {
         let operation = match verb {
             "create" => "CREATE",
@@ -19,7 +19,7 @@ impl Cluster {
             "delete" => "DELETE",
             _ => return Ok(()),
         };
-        // Nobody is asked about the configurations themselves.
+        // Webhooks are not called about their configurations.
         if target.group == GROUP {
             return Ok(());
         }

@@ -9,14 +9,14 @@ use super::cluster::{Cluster, Target};
 use super::decode::{self, Strictness};
 use super::http::{Request, Response};
 
-/// Who writes, when no manager is named.
+/// The default field manager.
 pub fn manager(request: &Request) -> String {
     let agent = request.headers.get("user-agent").map_or("", String::as_str);
     let name = request.filled("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or_default());
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
 
-/// Refuses options that are none.
+/// Refuses invalid options.
 pub fn check_options(request: &Request, options: &str) -> Result<(), Failure> {
     if let Some(other) = request.filled("dryRun").filter(|v| *v != "All") {
         let cause = Cause::unsupported("dryRun", &json!([other]), &["All"]);
@@ -74,7 +74,7 @@ impl Cluster {
         Ok(warned(Response::json(201, stored), &sent.warnings))
     }
 
-    /// Stores a new object, unless it is only a trial.
+    /// Stores a new object, except in a dry run.
     pub(super) fn make(
         &mut self,
         request: &Request,
@@ -144,7 +144,7 @@ impl Cluster {
         Ok(warned(Response::json(200, stored), &sent.warnings))
     }
 
-    /// Refuses to replace another object, or without saying which version of it.
+    /// Refuses to replace another object, or an object without its version where one is required.
     pub(super) fn check_replaced(
         &self,
         kind: &Kind,
@@ -170,7 +170,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stores what an object has become, if it is another, unless that is only a trial.
+    /// Stores a changed object, except in a dry run.
     pub(super) fn change(
         &mut self,
         request: &Request,
@@ -199,7 +199,7 @@ impl Cluster {
         if deleting && !held && !kind.is("Namespace") && !kind.is("Pod") {
             self.store.remove(&key, live.clone());
             self.unmade(kind, &object);
-            // The answer still shows the object as it last was.
+            // The answer has the last state of the object.
             object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
             return Ok(Arc::new(object));
         }
@@ -208,7 +208,7 @@ impl Cluster {
         Ok(stored)
     }
 
-    /// Jobs and claims are written once more by the first write after an apply that made them.
+    /// The first write after the apply that created a Job or a claim writes it once more.
     fn settles_twice(&self, kind: &Kind, live: &Value) -> bool {
         let applied = live["metadata"]["managedFields"][0]["operation"] == "Apply";
         if !applied || !(kind.is("Job") || kind.is("PersistentVolumeClaim")) {
@@ -244,7 +244,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What admission adds to pods, and refuses.
+    /// The built-in admission of pods.
     fn admit(&self, kind: &Kind, target: &Target, object: &mut Value) -> Result<(), Failure> {
         if !kind.is("Pod") {
             return Ok(());
@@ -277,7 +277,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Addresses and ports are given once.
+    /// Allocates addresses and ports.
     fn check_service(&self, kind: &Kind, target: &Target, object: &Value) -> Result<(), Failure> {
         let refuse = |cause: Cause| Err(Failure::invalid(kind, &target.name, &[cause]));
         let address = text(object, "/spec/clusterIP");
@@ -312,13 +312,13 @@ impl Cluster {
     }
 }
 
-/// Whether a version has to be named of what is replaced.
+/// Whether a replacement must name the version.
 fn wants_version(kind: &Kind) -> bool {
     let groups = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy"];
     kind.custom.is_some() || groups.contains(&kind.group.as_str()) || kind.is("CSIDriver")
 }
 
-/// Whether an object that is not there is made by replacing it.
+/// Whether replacing an object that does not exist creates it.
 fn makes_by_replacing(kind: &Kind) -> bool {
     let makes = match kind.group.as_str() {
         "" => matches!(kind.kind.as_str(), "Service" | "Endpoints" | "LimitRange" | "Event"),
@@ -328,7 +328,7 @@ fn makes_by_replacing(kind: &Kind) -> bool {
     makes && kind.custom.is_none()
 }
 
-/// Puts an object where the URL says, or refuses if it says something else.
+/// Sets the namespace of the URL, or refuses another one.
 pub fn place(object: &mut Value, kind: &Kind, target: &Target) -> Result<(), Failure> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});

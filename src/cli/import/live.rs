@@ -10,7 +10,7 @@ use crate::cli::settings::{Format, outcome};
 use crate::cli::{Exit, Fault, print, print_value, say, use_color};
 use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
-use federate_engine::actions::import::{Rules, judge};
+use federate_engine::actions::import::{Rules, check};
 use federate_engine::any_error;
 use federate_engine::import::live::{self, FileChange, ImportOptions, Taken, TakenObject};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
@@ -122,7 +122,7 @@ impl LiveArgs {
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for live in fetched.found {
-            match judge(&live.object, live.named, rules) {
+            match check(&live.object, live.named, rules) {
                 Ok(warning) => {
                     found.extend(warning);
                     objects.push((live.object, live.kind));

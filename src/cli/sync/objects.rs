@@ -43,7 +43,7 @@ pub(super) struct ObjectArgs {
 }
 
 impl ObjectArgs {
-    /// The Sync objects that are run.
+    /// Follows the Sync objects of the selected namespaces.
     fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
         let objects = Objects::follow(hub, &self.namespace, events).map_err(failed)?;
         Ok(objects.within_namespaces(self.no_cross_namespace_refs))

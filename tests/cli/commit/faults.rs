@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::sandbox::kills;
 use super::{count, replicas, sound, web};
+use crate::sandbox::kills;
 
 #[test]
 fn a_kill_at_any_moment_loses_nothing() {

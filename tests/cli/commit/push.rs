@@ -91,7 +91,7 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
     let mut command = sandbox.command("commit --branch rendered --push");
     let ran = command.env("GIT_CONFIG_GLOBAL", sandbox.path(".config")).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(ran.status.success() && said.contains("moved meanwhile; trying again"), "{said}");
+    assert!(ran.status.success() && said.contains("moved in the meantime; trying again"), "{said}");
     assert_eq!(remote_count(&sandbox, "rendered"), "3", "nobody's commit is lost");
     assert!(
         sandbox.git("-C .remote.git show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 3")
@@ -122,7 +122,7 @@ fn branches_a_cluster_are_pushed_together() {
 }
 
 #[test]
-fn histories_that_went_apart_are_nobodys_to_join() {
+fn diverged_histories_are_refused() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.git("clone -q .remote.git .other");
@@ -133,7 +133,7 @@ fn histories_that_went_apart_are_nobodys_to_join() {
     sandbox.write(".other/web.yaml", text);
     sandbox.run("commit .other --branch rendered").code(0);
     let said = sandbox.run("commit .other --branch rendered --push").code(2).err;
-    assert!(said.contains("each have commits that the other has not"), "{said}");
+    assert!(said.contains("have diverged"), "{said}");
     let said = sandbox.run("commit --branch rendered --push nowhere").code(2).err;
     assert!(said.contains("`git ls-remote` failed"), "{said}");
 }

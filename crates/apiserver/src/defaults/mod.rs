@@ -1,4 +1,4 @@
-//! What the server fills in where nothing was given.
+//! Defaults.
 //!
 //! Facts: the defaults that the API reference of Kubernetes 1.36 states field by field.
 
@@ -8,10 +8,10 @@ mod pods;
 mod storage;
 mod workloads;
 
-/// The annotation in which a daemon set counts the changes of its template.
+/// The annotation in which a DaemonSet counts the changes of its template.
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Fills a built-in object. It is in the server's form already.
+/// Sets the defaults of a built-in object, which is normalized already.
 pub(super) fn fill(kind: &str, object: &mut Value) {
     match kind {
         "Deployment" => workloads::deployment(object),
@@ -40,7 +40,6 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "PodTemplate" => pods::template(below(object, "template")),
         "Service" => service(below(object, "spec")),
         "NetworkPolicy" => network_policy(below(object, "spec")),
-        "Ingress" => ingress(below(object, "spec")),
         "RoleBinding" | "ClusterRoleBinding" => binding(object),
         "Secret" => secret(object),
         "PersistentVolumeClaim" => {
@@ -60,7 +59,7 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
     }
 }
 
-/// The value below a key, which becomes a mapping where there is none.
+/// The mapping below a key, which is created where it is absent.
 fn below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -72,7 +71,7 @@ fn below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     place
 }
 
-/// Sets a key that is not there, is null, or is empty text.
+/// Sets a key that is absent, null, or an empty string.
 fn default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
     if let Some(map) = value.as_object_mut() {
         let unset = map.get(key).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
@@ -138,16 +137,6 @@ fn network_policy(spec: &mut Value) {
     }
 }
 
-fn ingress(spec: &mut Value) {
-    for rule in items(spec, "rules") {
-        if let Some(http) = rule.get_mut("http") {
-            for path in items(http, "paths") {
-                default(path, "pathType", || json!("ImplementationSpecific"));
-            }
-        }
-    }
-}
-
 fn binding(object: &mut Value) {
     default(below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
     for subject in items(object, "subjects") {
@@ -157,7 +146,7 @@ fn binding(object: &mut Value) {
     }
 }
 
-/// Makes data of what is written as text in a Secret.
+/// Moves `stringData` of a Secret to `data`.
 pub fn encode_string_data(object: &mut Value) {
     let written = object.as_object_mut().and_then(|map| map.shift_remove("stringData"));
     for (key, value) in written.iter().filter_map(Value::as_object).flatten() {

@@ -1,15 +1,15 @@
-//! The defaults of pods and of what contains their template.
+//! The defaults of pods and of pod templates.
 
 use serde_json::{Value, json};
 
 use super::{below, default, items, text};
 
-/// A template of pods.
+/// A pod template.
 pub(super) fn template(template: &mut Value) {
     pod_spec(below(template, "spec"));
 }
 
-/// A pod itself; it asks for what it is limited to.
+/// A pod; its requests default to its limits.
 pub(super) fn pod(pod: &mut Value) {
     let spec = below(pod, "spec");
     pod_spec(spec);
@@ -32,7 +32,7 @@ fn pod_spec(spec: &mut Value) {
     default(spec, "schedulerName", || json!("default-scheduler"));
     let account = text(spec, "serviceAccountName").to_owned();
     if !account.is_empty() {
-        // Its old name says the same.
+        // The deprecated field has the same value.
         spec["serviceAccount"] = Value::from(account);
     } else if !text(spec, "serviceAccount").is_empty() {
         spec["serviceAccountName"] = spec["serviceAccount"].clone();
@@ -105,7 +105,7 @@ fn http(action: &mut Value) {
     }
 }
 
-/// An image whose tag moves is pulled each time.
+/// Images with the tag `latest` are always pulled.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     if image.contains('@') {
@@ -145,7 +145,7 @@ fn volume_source(volume: &mut Value) {
         }
     }
     if let Some(path) = volume.get_mut("hostPath").filter(|p| p.is_object()) {
-        // It is there, and empty.
+        // It is written, and empty.
         if path.get("type").is_none() {
             path["type"] = json!("");
         }

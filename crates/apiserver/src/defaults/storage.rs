@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{below, default};
 
-/// The spec of a claim, or of a template of one.
+/// The spec of a claim or a claim template.
 pub(super) fn claim_spec(spec: &mut Value) {
     default(spec, "volumeMode", || json!("Filesystem"));
 }

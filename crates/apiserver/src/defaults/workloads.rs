@@ -1,4 +1,4 @@
-//! The defaults of workloads and of what scales them.
+//! The defaults of workloads and autoscalers.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(super) fn stateful_set(object: &mut Value) {
 }
 
 pub(super) fn daemon_set(object: &mut Value) {
-    // The count of its templates is a field in the server and an annotation outside.
+    // The template generation is a field in the server and an annotation outside of it.
     default(below(below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || json!("0"));
     let spec = below(object, "spec");
     pods::template(below(spec, "template"));
@@ -56,7 +56,7 @@ pub(super) fn daemon_set(object: &mut Value) {
     default(spec, "revisionHistoryLimit", || json!(10));
 }
 
-/// Replica sets and replication controllers; the latter select what their template says.
+/// `ReplicaSets` and `ReplicationControllers`; the selector of the latter defaults to the labels of the template.
 pub(super) fn replica_set(object: &mut Value) {
     let spec = below(object, "spec");
     pods::template(below(spec, "template"));
@@ -87,7 +87,7 @@ pub(super) fn job(spec: &mut Value) {
     }
 }
 
-/// The template of a job is completed only when the job is made.
+/// The template of a Job gets its defaults only when the Job is created.
 pub(super) fn cron_job(spec: &mut Value) {
     default(spec, "concurrencyPolicy", || json!("Allow"));
     default(spec, "suspend", || json!(false));

@@ -16,7 +16,7 @@ pub enum Element {
     Key(Vec<(String, Value)>),
     /// The item of a set.
     Item(Value),
-    /// An item by its place.
+    /// An item by its index.
     Place(usize),
 }
 
@@ -43,7 +43,7 @@ impl Element {
         })
     }
 
-    /// It as a key of `fieldsV1`.
+    /// The key of `fieldsV1`.
     pub fn key(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -108,7 +108,7 @@ impl Ord for Element {
     }
 }
 
-/// An order of JSON values in which numbers stand by what they amount to.
+/// The order of JSON values; numbers are compared by value.
 pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     fn rank(value: &Value) -> u8 {
         match value {
@@ -147,9 +147,9 @@ fn in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering 
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// How an item of a list is told from the others; `Err` says why it cannot be.
-pub(crate) fn element_of(item: &Value, ty: &Type, relation: &ListType) -> Result<Element, String> {
-    match relation {
+/// The element that identifies an item of a list; `Err` says why there is none.
+pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Result<Element, String> {
+    match list_type {
         ListType::Atomic => Err("a list that is replaced as a whole has no items of its own".to_owned()),
         ListType::Set => match item {
             Value::Object(_) => {

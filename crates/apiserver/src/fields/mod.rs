@@ -1,7 +1,7 @@
-//! Sets of fields, as `managedFields` keep them: what a manager owns of an object.
+//! Sets of fields, as `managedFields` has them.
 //!
 //! Facts: the format `FieldsV1` of Kubernetes: `f:name` is a field, `k:{…}` the item of a list with
-//! these keys, `v:…` the item of a set, `i:n` an item by its place; `.` stands for the thing itself.
+//! these keys, `v:…` the item of a set, `i:n` an item by its index; `.` is the value itself.
 
 use serde_json::{Map, Value};
 
@@ -15,9 +15,9 @@ pub(super) use element::{compare_values, element_of};
 /// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// Whether the thing itself is in the set.
+    /// Whether the value itself is in the set.
     own: bool,
-    /// What is in the set below it, sorted: most of it has few parts.
+    /// The elements below it, sorted: most values have few parts.
     below: Vec<(Element, FieldSet)>,
 }
 
@@ -48,12 +48,12 @@ impl FieldSet {
         Value::Object(map)
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         !self.own && self.below.iter().all(|(_, below)| below.is_empty())
     }
 
-    /// Whether the thing itself is in it.
+    /// Whether the value itself is in it.
     pub fn has_own(&self) -> bool {
         self.own
     }
@@ -63,7 +63,7 @@ impl FieldSet {
         self.below(element).is_some_and(|below| below.own)
     }
 
-    /// What is in it below an item or field.
+    /// The set below an item or field.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
         self.place(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)
     }
@@ -76,12 +76,12 @@ impl FieldSet {
         }
     }
 
-    /// What is in it, one by one.
+    /// The elements.
     pub fn entries(&self) -> impl Iterator<Item = (&Element, &FieldSet)> {
         self.below.iter().map(|(element, below)| (element, below))
     }
 
-    /// Adds the thing itself.
+    /// Adds the value itself.
     pub fn own(&mut self) {
         self.own = true;
     }
@@ -101,7 +101,7 @@ impl FieldSet {
         end.own = true;
     }
 
-    /// What is in either.
+    /// The union.
     #[must_use]
     pub fn union(mut self, other: Self) -> Self {
         self.own |= other.own;
@@ -116,7 +116,7 @@ impl FieldSet {
         self
     }
 
-    /// What is in both.
+    /// The intersection.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = self.below.iter().filter_map(|(element, below)| {
@@ -126,21 +126,21 @@ impl FieldSet {
         Self { own: self.own && other.own, below: both.collect() }
     }
 
-    /// What is in this and not in the other. What lies below something in the other stays.
+    /// The difference. Fields below a field of the other set stay.
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
         self.own &= !other.own;
         self.shrink(other, |mine, theirs| Some(mine.difference(theirs)))
     }
 
-    /// What is in this and neither in the other nor below something that is.
+    /// The difference, also without fields below a field of the other set.
     #[must_use]
     pub fn without_below(mut self, other: &Self) -> Self {
         self.own &= !other.own;
         self.shrink(other, |mine, theirs| (!theirs.own).then(|| mine.without_below(theirs)))
     }
 
-    /// The set with what `rest` leaves of each part that the other has some of, too.
+    /// The set with `rest` applied to each part that the other set has, too.
     fn shrink(mut self, other: &Self, rest: impl Fn(Self, &Self) -> Option<Self>) -> Self {
         for (element, theirs) in &other.below {
             let Ok(place) = self.place(element) else { continue };
@@ -152,7 +152,7 @@ impl FieldSet {
         self
     }
 
-    /// Whether all of it is in the other.
+    /// Whether it is a subset of the other.
     pub fn is_within(&self, other: &Self) -> bool {
         let within = |(element, below): &(Element, Self)| match other.below(element) {
             Some(theirs) => below.is_within(theirs),
@@ -161,7 +161,7 @@ impl FieldSet {
         (!self.own || other.own) && self.below.iter().all(within)
     }
 
-    /// The paths in it as texts, as messages about conflicts name them.
+    /// The paths as text, as messages about conflicts name them.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect(&mut String::new(), &mut paths);

@@ -1,5 +1,5 @@
-//! What keeps an object from being merged: fields that are not declared, values of another type,
-//! items that cannot be told apart. The words are the server's.
+//! Checks that an object can be merged: its fields are declared, its values have the right types, and the items of
+//! its lists have unique keys. The messages are those of the server.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::fields::element_of;
 use super::super::schema::{ListType, Type};
 
-/// What is wrong with an object, a line each: the path, a colon and the reason.
+/// The errors of an object, one line each: the path, a colon and the reason.
 pub fn check(ty: &Type, value: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     visit(ty, value, &mut String::new(), &mut wrong);
@@ -36,9 +36,9 @@ fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
             }
             (!value.is_object()).then(|| format!("map, got {}", spelled(value)))
         }
-        Type::List { item, relation } => match value.as_array() {
+        Type::List { item, list_type } => match value.as_array() {
             Some(values) => {
-                items(item, relation, values, path, wrong);
+                items(item, list_type, values, path, wrong);
                 None
             }
             None => Some(format!("list, got {}", spelled(value))),
@@ -63,14 +63,14 @@ fn keys(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
     }
 }
 
-fn items(ty: &Type, relation: &ListType, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
+fn items(ty: &Type, list_type: &ListType, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
     let length = path.len();
     let mut seen = BTreeSet::new();
     for (place, value) in values.iter().enumerate() {
-        if *relation == ListType::Atomic {
+        if *list_type == ListType::Atomic {
             path.push_str(&format!("[{place}]"));
         } else {
-            match element_of(value, ty, relation) {
+            match element_of(value, ty, list_type) {
                 Err(reason) => {
                     wrong.push(format!("{path}: element {place}: {reason}"));
                     continue;
@@ -102,7 +102,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value as the server spells it in the message about its type.
+/// A value, as the server writes it in the message about its type.
 fn spelled(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Object(_) => {
@@ -129,7 +129,7 @@ fn go(value: &Value) -> String {
     }
 }
 
-/// The fields that the schema does not declare, as paths with places in lists: they are dropped.
+/// The fields that the schema does not declare, as paths with list indices: they are dropped.
 pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk(ty, value, &mut String::new(), &mut |path, ty, _| {
@@ -140,7 +140,7 @@ pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
     found
 }
 
-/// The first value that is of another type than its field, as the server's decoder says it.
+/// The first value of the wrong type, in the message of the server's decoder.
 pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
     let mut found = None;
     walk(ty, value, &mut String::new(), &mut |path, ty, value| {

@@ -1,4 +1,4 @@
-//! Where two objects differ, field by field.
+//! Compares two objects field by field.
 
 use serde_json::{Map, Value};
 
@@ -7,14 +7,14 @@ use super::super::schema::{Shape, Type};
 use super::lists::indexed;
 use super::{hollow, same};
 
-/// What one object has and the other has not.
+/// The difference of two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// What only the new one has.
+    /// The fields that only the new one has.
     pub added: FieldSet,
-    /// What both have with different values.
+    /// The fields that both have with different values.
     pub modified: FieldSet,
-    /// What only the old one has.
+    /// The fields that only the old one has.
     pub removed: FieldSet,
 }
 
@@ -24,12 +24,12 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// What is added or modified.
+    /// The fields that are added or modified.
     pub fn changed(&self) -> FieldSet {
         self.added.clone().union(self.modified.clone())
     }
 
-    /// The comparison as far as these fields, and what lies below them, are not concerned.
+    /// The comparison without these fields and the fields below them.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
         Self {
@@ -64,12 +64,12 @@ impl Comparison {
     }
 }
 
-/// Compares two objects. What comes or goes as a whole is listed with all its parts.
+/// Compares two objects. A value that is added or removed is listed with all its parts.
 pub fn compare(ty: &Type, old: &Value, new: &Value) -> Comparison {
     visit(ty, Some(old), Some(new))
 }
 
-/// Compares what stands under one name in two lists. What stands there more than once is only marked.
+/// Compares the items with one key in two lists. Duplicates are only marked.
 fn items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
     let mut found = Comparison::default();
     match (old, new) {
@@ -124,9 +124,9 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
                 }
             }
         }
-        (None | Some(Shape::List(..)), Shape::List(ty, relation)) => {
-            let before = indexed(list(old), ty, relation);
-            let after = indexed(list(new), ty, relation);
+        (None | Some(Shape::List(..)), Shape::List(ty, list_type)) => {
+            let before = indexed(list(old), ty, list_type);
+            let after = indexed(list(new), ty, list_type);
             for element in before.keys().chain(after.keys().filter(|e| !before.contains_key(*e))) {
                 let (old, new) = (before.get(element), after.get(element));
                 let below = items(ty, old.map_or(&[], Vec::as_slice), new.map_or(&[], Vec::as_slice));

@@ -1,4 +1,4 @@
-//! Lists whose items are told apart: by key and in order.
+//! Lists with keys or unique values: indexed, and merged in order.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde_json::Value;
 use super::super::fields::{Element, element_of};
 use super::super::schema::{ListType, Type};
 
-/// The items by what tells them apart, those that are the same one together.
+/// The items by their key or value; duplicates are together.
 pub(super) fn indexed<'v>(
     items: Option<&'v [Value]>,
     ty: &Type,
-    relation: &ListType,
+    list_type: &ListType,
 ) -> BTreeMap<Element, Vec<&'v Value>> {
     let mut index: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
     for item in items.into_iter().flatten() {
-        if let Ok(element) = element_of(item, ty, relation) {
+        if let Ok(element) = element_of(item, ty, list_type) {
             index.entry(element).or_default().push(item);
         }
     }
     index
 }
 
-/// What stands at a place of the merged list.
+/// An item of the merged list.
 pub(super) enum Pick {
-    /// An item that only the old list has, by its place there.
+    /// An item that only the old list has, by its index there.
     Old(usize),
-    /// An item of the new list, by its place there.
+    /// An item of the new list, by its index there.
     New(usize),
 }
 
-/// The order of a merged list: the new items in their order, and each item that only the old list has
-/// before what followed it there, as far as both orders allow.
+/// The order of a merged list: the new items in their order, and each item that only the old list has before the
+/// items that followed it there, as far as both orders allow.
 ///
-/// `old` and `new` are the items' marks; `old` may repeat itself.
+/// `old` and `new` are the keys of the items; `old` may contain duplicates.
 pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
     let shared: Vec<&Element> = new.iter().filter(|e| old.contains(e)).collect();
     let (mut awaited, mut at, mut next) = (0, 0, 0);
@@ -51,7 +51,7 @@ pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
                 picks.push(Pick::New(next));
                 (at, next, awaited) = (at + 1, next + 1, awaited + 1);
             }
-            // Out of order: it comes with its turn in the new list.
+            // Out of order: it keeps its place in the new list.
             (Some(mine), Some(_)) if shared.get(awaited).is_some_and(|awaited| *awaited != mine) => at += 1,
             (mine, Some(theirs)) => {
                 if mine.is_some_and(|mine| placed.contains(&mine)) {

@@ -1,4 +1,4 @@
-//! How what is applied goes into what is there.
+//! Merges an applied object into the live one.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::super::schema::{ListType, Parts, Shape, Type};
 use super::hollow;
 use super::lists::{Pick, indexed, interleave};
 
-/// The live object with what is applied in its place.
+/// The live object with the applied one merged into it.
 pub fn merge(ty: &Type, live: &Value, applied: Value) -> Value {
     if hollow(live) && hollow(&applied) {
         return applied;
@@ -17,9 +17,9 @@ pub fn merge(ty: &Type, live: &Value, applied: Value) -> Value {
         (Shape::Map(_), Shape::Map(parts), Value::Object(applied)) => {
             Value::Object(merge_maps(parts, live, applied))
         }
-        (Shape::List(..), Shape::List(ty, relation), Value::Array(applied)) => {
+        (Shape::List(..), Shape::List(ty, list_type), Value::Array(applied)) => {
             let live = live.as_array().map_or(&[][..], Vec::as_slice);
-            Value::Array(merge_lists(ty, relation, live, applied))
+            Value::Array(merge_lists(ty, list_type, live, applied))
         }
         // Nothing is applied, and the live one is a mapping or a list.
         (Shape::Map(_), Shape::Map(_), _) | (Shape::List(..), Shape::List(..), _) => live.clone(),
@@ -42,19 +42,19 @@ fn merge_maps(parts: Parts<'_>, live: &Value, mut applied: Map<String, Value>) -
     merged
 }
 
-fn merge_lists(ty: &Type, relation: &ListType, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
-    // What cannot be told apart was refused for the applied list; in the live one it stays out.
+fn merge_lists(ty: &Type, list_type: &ListType, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
+    // Items without a key were refused in the applied list; in the live one they are dropped.
     let marked = |items: &[Value]| {
-        let marks = items.iter().map(|item| element_of(item, ty, relation).ok());
+        let marks = items.iter().map(|item| element_of(item, ty, list_type).ok());
         marks.collect::<Option<Vec<_>>>()
     };
     let (Some(old), Some(new)) = (marked(live), marked(&applied)) else { return applied };
-    let index = indexed(Some(live), ty, relation);
+    let index = indexed(Some(live), ty, list_type);
     let picks = interleave(&old, &new).into_iter().filter_map(|pick| match pick {
         Pick::Old(place) => live.get(place).cloned(),
         Pick::New(place) => {
             let item = applied.get_mut(place)?.take();
-            // An item that is there more than once is no one's to merge with.
+            // An item with duplicates is not merged.
             match new.get(place).and_then(|mark| index.get(mark)).map(Vec::as_slice) {
                 Some([one]) => Some(merge(ty, one, item)),
                 _ => Some(item),

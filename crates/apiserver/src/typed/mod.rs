@@ -1,8 +1,7 @@
-//! Objects together with their types: what fields they have, how two become one, how two differ, what
-//! is left when fields are taken out.
+//! Objects with their types: their fields, merging, comparing, and removing fields.
 //!
 //! Facts: the merge of Kubernetes' server-side apply. Mappings are merged by key; lists with keys and
-//! sets by item; what is replaced as a whole, and what is no mapping or list, is one field.
+//! sets by item; atomic values, and values that are not mappings or lists, are one field.
 
 mod check;
 mod compare;
@@ -23,7 +22,7 @@ pub use compare::{Comparison, compare};
 pub use merge::merge;
 pub use remove::{extract, remove};
 
-/// Whether two values are the same, numbers by what they amount to, keys in any order.
+/// Whether two values are equal, numbers by their value, keys in any order.
 pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -53,10 +52,10 @@ pub fn fields(ty: &Type, value: &Value) -> FieldSet {
                 }
             }
         }
-        Shape::List(ty, relation) => {
+        Shape::List(ty, list_type) => {
             let items = value.as_array().map(Vec::as_slice);
-            for (element, items) in indexed(items, ty, relation) {
-                // Of an item that is there more than once only the item itself is somebody's.
+            for (element, items) in indexed(items, ty, list_type) {
+                // Of an item with duplicates only the item itself is owned.
                 let mut below = match items.as_slice() {
                     [one] => fields(ty, one),
                     _ => FieldSet::default(),
@@ -69,7 +68,7 @@ pub fn fields(ty: &Type, value: &Value) -> FieldSet {
     set
 }
 
-/// Whether all items of all lists can be told apart, though some may be there more than once.
+/// Whether all items of all lists have keys; there may be duplicates.
 pub(super) fn separable(ty: &Type, value: &Value) -> bool {
     match ty.shape(value) {
         Shape::Leaf => true,
@@ -78,15 +77,15 @@ pub(super) fn separable(ty: &Type, value: &Value) -> bool {
             .into_iter()
             .flatten()
             .all(|(key, value)| parts.get(key).is_none_or(|ty| separable(ty, value))),
-        Shape::List(ty, relation) => value
+        Shape::List(ty, list_type) => value
             .as_array()
             .into_iter()
             .flatten()
-            .all(|item| element_of(item, ty, relation).is_ok() && separable(ty, item)),
+            .all(|item| element_of(item, ty, list_type).is_ok() && separable(ty, item)),
     }
 }
 
-/// Null, or a mapping or list with nothing in it.
+/// Whether a value is null, or an empty mapping or list.
 pub(super) fn hollow(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -96,8 +95,8 @@ pub(super) fn hollow(value: &Value) -> bool {
     }
 }
 
-/// The set with every declared field of which it has some part. A manager that owns part of a
-/// declared field counts as one who named the field.
+/// The set with every declared field of which it has some part: a manager that owns a part of a declared field also
+/// owns the field.
 pub(super) fn with_named(ty: &Type, set: &FieldSet) -> FieldSet {
     let mut all = FieldSet::default();
     if set.has_own() {

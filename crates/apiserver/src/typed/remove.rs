@@ -1,11 +1,11 @@
-//! Taking fields out of an object, and taking only some.
+//! Removes fields from an object, or keeps only some.
 
 use serde_json::{Map, Value};
 
 use super::super::fields::{Element, FieldSet, element_of};
 use super::super::schema::{Shape, Type};
 
-/// The object without these fields. A mapping or list that loses all it has becomes null.
+/// The object without these fields. A mapping or list that becomes empty becomes null.
 pub fn remove(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
     walk(ty, value, fields, false)
 }
@@ -38,9 +38,9 @@ fn walk(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Value {
                 .collect();
             if map.is_empty() { Value::Null } else { Value::Object(map) }
         }
-        Shape::List(ty, relation) => {
+        Shape::List(ty, list_type) => {
             let items = value.as_array().into_iter().flatten().filter_map(|item| {
-                match element_of(item, ty, relation) {
+                match element_of(item, ty, list_type) {
                     Ok(element) => part(&element, ty, item),
                     Err(_) => (!taken).then(|| item.clone()),
                 }

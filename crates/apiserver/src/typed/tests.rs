@@ -90,7 +90,7 @@ fn a_name_that_is_not_given_is_empty() {
     let containers = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}});
     assert!(check(deployment(), &containers).is_empty());
     assert!(fields(deployment(), &containers).write().to_string().contains(r#""k:{\"name\":\"\"}""#));
-    // But where it may be left out.
+    // Except where it is optional.
     let account = json!({"secrets": [{}]});
     let wrong = check(builtin("ServiceAccount").unwrap(), &account);
     assert!(

@@ -1,4 +1,4 @@
-//! Custom objects, by the schema of their kind.
+//! Custom resources, by the schema of their kind.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::super::custom::Custom;
 use super::super::failure::Cause;
 use super::super::typed::same;
 
-/// What is wrong with an object, or with its change.
+/// The errors of an object, or of its change.
 pub(super) fn causes(custom: &Custom, object: &Value, live: Option<&Value>) -> Vec<Cause> {
     let schema = &custom.schema;
     let mut causes = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn causes(custom: &Custom, object: &Value, live: Option<&Value>) -> V
     causes
 }
 
-/// The number of replicas that the subresource reads has to be one.
+/// The value that the subresource `scale` reads must be a number.
 fn scale(custom: &Custom, object: &Value) -> Option<Cause> {
     let path = custom.replicas.as_deref()?;
     let value = object.pointer(&path.replace('.', "/"))?;
@@ -146,7 +146,7 @@ fn limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether the schema has rules of its own.
+/// Whether the schema has validation rules (CEL).
 fn ruled(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key("x-kubernetes-validations") || map.values().any(ruled),
@@ -155,7 +155,7 @@ fn ruled(schema: &Value) -> bool {
     }
 }
 
-/// The one rule that is understood: a value that must stay as it is.
+/// The only CEL rule that is evaluated: an immutable value.
 fn transitions(schema: &Value, live: &Value, object: &Value, path: &str, causes: &mut Vec<Cause>) {
     for rule in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
         let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -176,7 +176,7 @@ fn transitions(schema: &Value, live: &Value, object: &Value, path: &str, causes:
     }
 }
 
-/// A value as a message shows it: what has parts is shown by its sort.
+/// A value, as messages show it: mappings and lists by their type.
 fn shown(value: &Value) -> Value {
     match value {
         Value::Object(_) => json!("object"),

@@ -1,16 +1,16 @@
-//! Definitions of custom kinds: their schemas have to be structural.
+//! `CustomResourceDefinition`s: their schemas must be structural.
 
 use serde_json::Value;
 
 use super::super::failure::Cause;
 use super::list;
 
-/// What is wrong with a definition.
+/// The errors of a definition.
 pub(super) fn causes(object: &Value) -> Vec<Cause> {
     let versions = list(object, "/spec/versions");
     let mut causes = Vec::new();
     for (place, version) in versions.iter().enumerate() {
-        // One schema for all versions is looked at as the definition's own.
+        // A schema that all versions share is checked as that of the definition.
         let path = if versions.len() == 1 {
             "spec.validation.openAPIV3Schema".to_owned()
         } else {

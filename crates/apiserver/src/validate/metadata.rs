@@ -6,10 +6,10 @@ use super::super::failure::Cause;
 use super::super::kinds::Kind;
 use super::{IMMUTABLE, differs, text};
 
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
     or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
     is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
+pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
     must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
     is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
@@ -22,14 +22,14 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
     or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
     regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with the metadata of a new object.
+/// The errors of the metadata of a new object.
 pub(super) fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = name_causes(kind, object);
     causes.extend(keys(object));
     causes
 }
 
-/// What is wrong with a name.
+/// The errors of a name.
 fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let name = text(object, "/metadata/name");
     if name.is_empty() {
@@ -41,21 +41,30 @@ fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
 
 /// Why objects of this kind cannot have the name.
 pub fn invalid_name(kind: &Kind, name: &str) -> Option<&'static str> {
-    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let inner = |c: char| lower(c) || c == '-';
-    let label = |part: &str| part.chars().all(inner) && part.starts_with(lower) && part.ends_with(lower);
     match kind.kind.as_str() {
         _ if kind.group == "rbac.authorization.k8s.io" => {
             let bad = matches!(name, "." | "..") || name.contains(['/', '%']);
             bad.then_some("may not contain '/'")
         }
-        "Namespace" => (!label(name) || name.len() > 63).then_some(LABEL),
+        "Namespace" => (!is_label(name) || name.len() > 63).then_some(LABEL),
         "Service" => {
-            let fine = label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
+            let fine =
+                is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
             (!fine).then_some(DNS1035)
         }
-        _ => (!name.split('.').all(label) || name.len() > 253).then_some(SUBDOMAIN),
+        _ => (!is_subdomain(name)).then_some(SUBDOMAIN),
     }
+}
+
+/// Whether a name is a label of RFC 1123, of any length.
+pub(super) fn is_label(name: &str) -> bool {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.chars().all(|c| lower(c) || c == '-') && name.starts_with(lower) && name.ends_with(lower)
+}
+
+/// Whether a name is a subdomain of RFC 1123.
+pub(super) fn is_subdomain(name: &str) -> bool {
+    name.split('.').all(is_label) && name.len() <= 253
 }
 
 fn keys(object: &Value) -> Vec<Cause> {
@@ -64,7 +73,7 @@ fn keys(object: &Value) -> Vec<Cause> {
         let kept = field.trim_start_matches("metadata.");
         let map = object.get("metadata").and_then(|metadata| metadata.get(kept)).and_then(Value::as_object);
         for (key, value) in map.into_iter().flatten() {
-            // Annotations are held to lower case first, so only their shape matters.
+            // The server lower-cases annotations first, so that only their shape matters.
             if let Some(why) = invalid_key(key) {
                 causes.push(Cause::invalid(field, &json!(key), why));
             }
@@ -105,7 +114,7 @@ fn invalid_key(key: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a change of metadata.
+/// The errors of a change of metadata.
 pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     let mut causes = keys(object);
     for (key, pointer) in [("name", "/metadata/name"), ("namespace", "/metadata/namespace")] {
@@ -129,7 +138,7 @@ pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
             causes.push(Cause::forbidden("metadata.finalizers", &why));
         }
     }
-    // The server looks at it twice.
+    // The server checks it twice.
     causes.extend(causes.clone());
     causes
 }

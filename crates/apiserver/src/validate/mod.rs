@@ -1,8 +1,7 @@
-//! What the server refuses to store: names and labels that are none, values outside their range,
-//! changes of what must not change.
+//! Validation: names and labels, ranges of values, immutable fields.
 //!
-//! Facts: the validation of Kubernetes 1.36, as far as objects that come out of a repository run into
-//! it. What is not checked here passes.
+//! Facts: the validation of Kubernetes 1.36, as far as objects in a repository are
+//! likely to break it. What is not checked here passes.
 
 use serde_json::{Value, json};
 
@@ -13,13 +12,18 @@ use super::typed::same;
 mod custom;
 mod definition;
 mod metadata;
+mod network;
 mod pods;
+mod rbac;
+mod scaling;
+mod schedule;
+mod secrets;
 mod services;
 mod workloads;
 
 pub use metadata::invalid_name;
 
-/// Refuses an update that means another object, or another version of it.
+/// Refuses an update of another object, or of another version of it.
 pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), Failure> {
     let name = text(live, "/metadata/name");
     let given = text(object, "/metadata/resourceVersion");
@@ -28,21 +32,21 @@ pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), 
     }
     let uid = text(object, "/metadata/uid");
     if !uid.is_empty() && uid != text(live, "/metadata/uid") {
-        // The server looks at it twice.
+        // The server checks it twice.
         let cause = Cause::invalid("metadata.uid", &json!(uid), IMMUTABLE);
         return Err(Failure::invalid(kind, name, &[cause.clone(), cause]));
     }
     Ok(())
 }
 
-/// Refuses a new object.
+/// Validates a new object.
 pub(super) fn create(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let mut causes = metadata::causes(kind, object);
     causes.extend(content(kind, object, None));
     refuse(kind, object, &causes)
 }
 
-/// Refuses what a live object would become.
+/// Validates the update of a live object.
 pub(super) fn update(
     kind: &Kind,
     live: &Value,
@@ -50,10 +54,17 @@ pub(super) fn update(
     subresource: Option<&str>,
 ) -> Result<(), Failure> {
     let mut causes = metadata::change(kind, live, object);
-    if subresource != Some("status") || kind.custom.is_some() {
-        causes.extend(content(kind, object, Some(live)));
+    let mut content = if subresource != Some("status") || kind.custom.is_some() {
+        content(kind, object, Some(live))
+    } else {
+        Vec::new()
+    };
+    let mut change = change(kind, live, object);
+    // The server reports the changes of these kinds first.
+    if matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
+        std::mem::swap(&mut content, &mut change);
     }
-    causes.extend(change(kind, live, object));
+    causes.extend(content.into_iter().chain(change));
     refuse(kind, object, &causes)
 }
 
@@ -76,13 +87,21 @@ fn content(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
             workloads::causes(&kind.kind, object)
         }
         "Pod" => pods::causes(object.get("spec").unwrap_or(&Value::Null), "spec"),
-        "ConfigMap" | "Secret" => data(object),
+        "ConfigMap" => secrets::data(object),
+        "Secret" => secrets::secret(object),
+        "Ingress" => network::ingress(object),
+        "NetworkPolicy" => network::policy(object),
+        "Role" | "ClusterRole" => rbac::role(&kind.kind, object),
+        "RoleBinding" | "ClusterRoleBinding" => rbac::binding(&kind.kind, object),
+        "HorizontalPodAutoscaler" => scaling::autoscaler(object),
+        "PodDisruptionBudget" => scaling::budget(object),
+        "PersistentVolumeClaim" => claim(object),
         "CustomResourceDefinition" => definition::causes(object),
         _ => Vec::new(),
     }
 }
 
-/// What changed and must not.
+/// The immutable fields that have changed.
 fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     if kind.custom.is_some() {
         return Vec::new();
@@ -99,14 +118,17 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     match kind.kind.as_str() {
         "Deployment" | "DaemonSet" | "ReplicaSet" => fixed(&["/spec/selector"]),
         "Job" => {
-            let elastic = text(object, "/spec/completionMode") == "Indexed";
-            if !elastic || differs(live, object, "/spec/completionMode") {
+            let indexed = text(object, "/spec/completionMode") == "Indexed";
+            if !indexed {
                 fixed(&["/spec/completions"]);
             }
             fixed(&["/spec/selector", "/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"]);
             let suspended = live.pointer("/spec/suspend") == Some(&Value::Bool(true));
             if !suspended {
                 fixed(&["/spec/template"]);
+            }
+            if indexed {
+                causes.splice(0..0, workloads::completions_change(live, object));
             }
         }
         "Secret" => {
@@ -162,8 +184,25 @@ fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// The errors of a `PersistentVolumeClaim`.
+fn claim(object: &Value) -> Vec<Cause> {
+    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let mut causes = Vec::new();
+    let modes = list(object, "/spec/accessModes");
+    if modes.is_empty() {
+        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+    }
+    let unknown = modes.iter().filter(|mode| !mode.as_str().is_some_and(|mode| MODES.contains(&mode)));
+    causes.extend(unknown.map(|mode| Cause::unsupported("spec.accessModes", mode, &MODES)));
+    let storage = object.pointer("/spec/resources/requests/storage");
+    if storage.is_none_or(Value::is_null) {
+        causes.push(Cause::required("spec.resources[storage]", ""));
+    }
+    causes
+}
+
 fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
-    // A class may be named once.
+    // A class may be set once.
     let unnamed = live.pointer("/spec/storageClassName").is_none_or(Value::is_null);
     let fixed = |object: &Value| {
         let mut spec = object.get("spec").cloned().unwrap_or_default();
@@ -184,30 +223,6 @@ fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
     let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName \
                for bound claims";
     (!same(&fixed(live), &fixed(object))).then(|| Cause::forbidden("spec", why))
-}
-
-/// Data under keys that cannot be file names, or too much of it.
-fn data(object: &Value) -> Vec<Cause> {
-    const MOST: usize = 1024 * 1024;
-    let mut size = 0;
-    let mut causes = Vec::new();
-    for field in ["data", "binaryData"] {
-        for (key, value) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
-            size += value.as_str().map_or(0, str::len);
-            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if key.is_empty() || !key.chars().all(fine) {
-                let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
-                           'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
-                           '[-._a-zA-Z0-9]+')";
-                causes.push(Cause::invalid(format!("{field}[{key}]"), &json!(key), why));
-            }
-        }
-    }
-    if size > MOST {
-        let message = format!("Too long: may not be more than {MOST} bytes");
-        causes.push(Cause::new("FieldValueTooLong", "[]", message));
-    }
-    causes
 }
 
 fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {

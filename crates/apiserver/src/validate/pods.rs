@@ -8,7 +8,7 @@ use super::super::failure::Cause;
 use super::super::typed::same;
 use super::{list, text};
 
-/// What is wrong with the spec of a pod that stands at `path`.
+/// The errors of the spec of a pod at `path`.
 pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let volumes: BTreeSet<&str> = list(spec, "/volumes").iter().map(|v| text(v, "/name")).collect();
@@ -30,7 +30,7 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
             }
             for (place, mount) in list(container, "/volumeMounts").iter().enumerate() {
                 let name = text(mount, "/name");
-                // Those of a StatefulSet may come from its claims.
+                // Volumes of a StatefulSet may come from its claim templates.
                 if !volumes.contains(name) && spec.get("claims").is_none() {
                     let message = format!("Not found: {name:?}");
                     causes.push(Cause::new(
@@ -45,7 +45,7 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a change of a pod.
+/// The errors of a change of a pod.
 pub(super) fn change(live: &Value, object: &Value) -> Option<Cause> {
     let fixed = |object: &Value| {
         let mut spec = object.get("spec").cloned().unwrap_or_default();

@@ -5,40 +5,103 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::failure::Cause;
+use super::metadata::{LABEL, SUBDOMAIN, is_label, is_subdomain};
 use super::{list, text};
 
-/// What is wrong with a Service.
+const PORT: &str = "must be between 1 and 65535, inclusive";
+
+/// The errors of a Service.
 pub(super) fn causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let ports = list(object, "/spec/ports");
-    let ty = text(object, "/spec/type");
-    if ports.is_empty() && !matches!(text(object, "/spec/clusterIP"), "None") && ty != "ExternalName" {
+    let (kind, address) = (text(object, "/spec/type"), text(object, "/spec/clusterIP"));
+    if list(object, "/spec/ports").is_empty() && address != "None" && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));
     }
-    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-    for (place, port) in ports.iter().enumerate() {
-        let name = text(port, "/name");
-        if name.is_empty() && ports.len() > 1 {
-            causes.push(Cause::required(format!("spec.ports[{place}].name"), ""));
-        } else if !name.is_empty() && !names.insert(name) {
-            causes.push(Cause::duplicate(format!("spec.ports[{place}].name"), &Value::from(name)));
+    match kind {
+        "ExternalName" if !address.is_empty() => {
+            causes.push(Cause::forbidden("spec.clusterIPs", "may not be set for ExternalName services"));
         }
-        let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
-        if !(1..=65535).contains(&number) {
-            let why = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(format!("spec.ports[{place}].port"), &Value::from(number), why));
+        "NodePort" | "LoadBalancer" if address == "None" => {
+            let why = format!("may not be set to 'None' for {kind} services");
+            causes.push(Cause::invalid("spec.clusterIPs[0]", &address.into(), &why));
         }
-        if !numbers.insert((number, text(port, "/protocol"))) {
-            causes.push(Cause::duplicate(format!("spec.ports[{place}]"), port));
-        }
+        _ => {}
     }
-    if ty == "ExternalName" && text(object, "/spec/externalName").is_empty() {
-        causes.push(Cause::required("spec.externalName", ""));
+    causes.extend(external_name(object));
+    causes.extend(ports(object));
+    let affinity = text(object, "/spec/sessionAffinity");
+    if !matches!(affinity, "" | "ClientIP" | "None") {
+        causes.push(Cause::unsupported("spec.sessionAffinity", &affinity.into(), &["ClientIP", "None"]));
+    }
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !kind.is_empty() && !kinds.contains(&kind) {
+        causes.push(Cause::unsupported("spec.type", &kind.into(), &kinds));
+    }
+    if kind == "ClusterIP" {
+        let exposed = list(object, "/spec/ports").iter().enumerate();
+        for (place, _) in
+            exposed.filter(|(_, port)| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0)
+        {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            causes.push(Cause::forbidden(format!("spec.ports[{place}].nodePort"), why));
+        }
     }
     causes
 }
 
-/// What is wrong with a change of a Service.
+fn external_name(object: &Value) -> Option<Cause> {
+    if text(object, "/spec/type") != "ExternalName" {
+        return None;
+    }
+    let name = text(object, "/spec/externalName");
+    if name.is_empty() {
+        return Some(Cause::required("spec.externalName", ""));
+    }
+    let valid = is_subdomain(name.strip_suffix('.').unwrap_or(name));
+    (!valid).then(|| Cause::invalid("spec.externalName", &name.into(), SUBDOMAIN))
+}
+
+fn ports(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let ports = list(object, "/spec/ports");
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    for (place, port) in ports.iter().enumerate() {
+        let at = format!("spec.ports[{place}]");
+        let name = text(port, "/name");
+        if name.is_empty() && ports.len() > 1 {
+            causes.push(Cause::required(format!("{at}.name"), ""));
+        } else if !name.is_empty() {
+            if !is_label(name) {
+                causes.push(Cause::invalid(format!("{at}.name"), &name.into(), LABEL));
+            }
+            if !names.insert(name) {
+                causes.push(Cause::duplicate(format!("{at}.name"), &name.into()));
+            }
+        }
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
+        if !(1..=65535).contains(&number) {
+            causes.push(Cause::invalid(format!("{at}.port"), &number.into(), PORT));
+        }
+        let protocol = text(port, "/protocol");
+        if !matches!(protocol, "" | "SCTP" | "TCP" | "UDP") {
+            causes.push(Cause::unsupported(
+                format!("{at}.protocol"),
+                &protocol.into(),
+                &["SCTP", "TCP", "UDP"],
+            ));
+        }
+        let target = port.get("targetPort").and_then(Value::as_i64);
+        if let Some(target) = target.filter(|target| !(1..=65535).contains(target)) {
+            causes.push(Cause::invalid(format!("{at}.targetPort"), &target.into(), PORT));
+        }
+        if !numbers.insert((number, protocol)) {
+            causes.push(Cause::duplicate(at, port));
+        }
+    }
+    causes
+}
+
+/// The errors of a change of a Service.
 pub(super) fn change(live: &Value, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (old, new) = (text(live, "/spec/clusterIP"), text(object, "/spec/clusterIP"));

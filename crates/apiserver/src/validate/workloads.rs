@@ -4,10 +4,91 @@ use serde_json::{Value, json};
 
 use super::super::failure::Cause;
 use super::super::typed::same;
+use super::scaling::share;
 use super::{list, pods, text};
 
-/// What is wrong with a workload.
+/// The errors of a workload.
 pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let negative = |key: &str| {
+        let pointer = format!("/spec/{key}");
+        let number = object.pointer(&pointer).filter(|number| number.as_i64().is_some_and(|n| n < 0));
+        number.map(|number| Cause::invalid(super::dotted(&pointer), number, NOT_NEGATIVE))
+    };
+    let negatives = |keys: &[&str]| keys.iter().filter_map(|key| negative(key)).collect::<Vec<_>>();
+    match kind {
+        "Deployment" => causes.extend(negatives(&["replicas"])),
+        "ReplicaSet" => causes.extend(negatives(&["replicas", "minReadySeconds"])),
+        "StatefulSet" => {
+            causes.extend(management(object));
+            causes.extend(stateful_set(object));
+            causes.extend(negatives(&["replicas", "minReadySeconds"]));
+        }
+        "Job" => causes.extend(negatives(&[
+            "parallelism",
+            "completions",
+            "activeDeadlineSeconds",
+            "backoffLimit",
+            "ttlSecondsAfterFinished",
+        ])),
+        "CronJob" => causes.extend(schedule(object)),
+        _ => {}
+    }
+    causes.extend(template(kind, object));
+    match kind {
+        "Deployment" => {
+            causes.extend(strategy(object));
+            causes.extend(negatives(&["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]));
+            causes.extend(deadline(object));
+        }
+        "DaemonSet" => {
+            causes.extend(negatives(&["minReadySeconds"]));
+            causes.extend(daemon_set(object));
+            causes.extend(negatives(&["revisionHistoryLimit"]));
+        }
+        "CronJob" => causes.extend(negatives(&["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])),
+        _ => {}
+    }
+    causes
+}
+
+/// The error of the policy by which a StatefulSet manages its pods.
+fn management(object: &Value) -> Option<Cause> {
+    let policy = text(object, "/spec/podManagementPolicy");
+    let known = matches!(policy, "" | "OrderedReady" | "Parallel");
+    (!known).then(|| {
+        Cause::invalid("spec.podManagementPolicy", &json!(policy), "must be 'OrderedReady' or 'Parallel'")
+    })
+}
+
+/// A strategy, as messages show it.
+fn shown(strategy: &Value) -> Value {
+    json!({"Type": text(strategy, "/type"), "RollingUpdate": strategy.get("rollingUpdate")})
+}
+
+/// The error of the update strategy of a DaemonSet.
+fn daemon_set(object: &Value) -> Option<Cause> {
+    let strategy = object.pointer("/spec/updateStrategy")?;
+    let at = "spec.updateStrategy";
+    match text(strategy, "/type") {
+        "OnDelete" => None,
+        "" | "RollingUpdate" => {
+            let zero = |key: &str| {
+                let value = strategy.pointer(&format!("/rollingUpdate/{key}"));
+                value.is_some_and(|value| *value == 0 || *value == "0%")
+            };
+            let why = "cannot be 0 when maxSurge is 0";
+            (zero("maxUnavailable") && zero("maxSurge"))
+                .then(|| Cause::required(format!("{at}.rollingUpdate.maxUnavailable"), why))
+        }
+        _ => Some(Cause::unsupported(at, &shown(strategy), &["RollingUpdate", "OnDelete"])),
+    }
+}
+
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The errors of a pod template and its selector.
+fn template(kind: &str, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let template_at = if kind == "CronJob" { "/spec/jobTemplate/spec/template" } else { "/spec/template" };
     let path = super::dotted(template_at);
@@ -22,15 +103,85 @@ pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
     }
     causes.extend(pods::causes(&spec, &format!("{path}.spec")));
     causes.extend(restart_policy(kind, text(template, "/spec/restartPolicy"), &path));
-    if kind == "Deployment"
-        && text(object, "/spec/strategy/type") == "Recreate"
-        && object.pointer("/spec/strategy/rollingUpdate").is_some()
-    {
-        let why = "may not be specified when strategy `type` is 'Recreate'";
-        causes.push(Cause::forbidden("spec.strategy.rollingUpdate", why));
+    causes
+}
+
+/// The errors of the strategy of a Deployment.
+fn strategy(object: &Value) -> Vec<Cause> {
+    let kind = text(object, "/spec/strategy/type");
+    if !matches!(kind, "" | "Recreate" | "RollingUpdate") {
+        let value = shown(object.pointer("/spec/strategy").unwrap_or(&Value::Null));
+        return vec![Cause::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"])];
     }
-    if let Some(replicas) = object.pointer("/spec/replicas").filter(|r| r.as_i64().is_some_and(|r| r < 0)) {
-        causes.push(Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
+    let rolling = object.pointer("/spec/strategy/rollingUpdate").filter(|rolling| !rolling.is_null());
+    let Some(rolling) = rolling else { return Vec::new() };
+    if kind == "Recreate" {
+        let why = "may not be specified when strategy `type` is 'Recreate'";
+        return vec![Cause::forbidden("spec.strategy.rollingUpdate", why)];
+    }
+    let at = "spec.strategy.rollingUpdate";
+    let mut causes: Vec<Cause> = Vec::new();
+    if let Some(surge) = rolling.get("maxSurge") {
+        // Only a percentage of unavailable pods is limited.
+        let why = share(surge, &format!("{at}.maxSurge"));
+        causes.extend(why.filter(|cause| !cause.message.ends_with("100%")));
+    }
+    causes.extend(rolling.get("maxUnavailable").and_then(|v| share(v, &format!("{at}.maxUnavailable"))));
+    let none = |key: &str| matches!(rolling.get(key), Some(value) if *value == 0 || *value == "0%");
+    if none("maxSurge") && none("maxUnavailable") {
+        let value = rolling.get("maxUnavailable").unwrap_or(&Value::Null);
+        causes.push(Cause::invalid(
+            format!("{at}.maxUnavailable"),
+            value,
+            "may not be 0 when `maxSurge` is 0",
+        ));
+    }
+    causes
+}
+
+/// The error of the progress deadline of a Deployment.
+fn deadline(object: &Value) -> Option<Cause> {
+    let number = |key: &str| object.pointer(&format!("/spec/{key}")).and_then(Value::as_i64);
+    let deadline = number("progressDeadlineSeconds")?;
+    let why = "must be greater than minReadySeconds";
+    (deadline <= number("minReadySeconds").unwrap_or(0))
+        .then(|| Cause::invalid("spec.progressDeadlineSeconds", &deadline.into(), why))
+}
+
+/// The error of the update strategy of a StatefulSet.
+fn stateful_set(object: &Value) -> Option<Cause> {
+    let strategy = object.pointer("/spec/updateStrategy")?;
+    let why = "must be 'RollingUpdate' or 'OnDelete'";
+    if !matches!(text(strategy, "/type"), "" | "RollingUpdate" | "OnDelete") {
+        return Some(Cause::invalid("spec.updateStrategy", &shown(strategy), why));
+    }
+    let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null())?;
+    let value = json!({
+        "Partition": rolling.get("partition").cloned().unwrap_or_default(),
+        "MaxUnavailable": rolling.get("maxUnavailable").cloned().unwrap_or_default(),
+    });
+    let why = "only allowed for updateStrategy 'RollingUpdate'";
+    (text(strategy, "/type") == "OnDelete")
+        .then(|| Cause::invalid("spec.updateStrategy.rollingUpdate", &value, why))
+}
+
+/// The errors of a CronJob's own fields.
+fn schedule(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let schedule = text(object, "/spec/schedule");
+    if schedule.is_empty() {
+        causes.push(Cause::required("spec.schedule", ""));
+    } else if let Some(why) = super::schedule::error(schedule) {
+        causes.push(Cause::invalid("spec.schedule", &json!(schedule), &why));
+    }
+    let seconds = object.pointer("/spec/startingDeadlineSeconds");
+    if let Some(seconds) = seconds.filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds < 0)) {
+        causes.push(Cause::invalid("spec.startingDeadlineSeconds", seconds, NOT_NEGATIVE));
+    }
+    let policy = text(object, "/spec/concurrencyPolicy");
+    let policies = ["Allow", "Forbid", "Replace"];
+    if !policy.is_empty() && !policies.contains(&policy) {
+        causes.push(Cause::unsupported("spec.concurrencyPolicy", &json!(policy), &policies));
     }
     causes
 }
@@ -55,13 +206,24 @@ fn selector(object: &Value, template: &Value, path: &str) -> Vec<Cause> {
 }
 
 fn restart_policy(kind: &str, policy: &str, path: &str) -> Option<Cause> {
-    let allowed: &[&str] =
-        if matches!(kind, "Job" | "CronJob") { &["OnFailure", "Never"] } else { &["Always"] };
     let field = format!("{path}.spec.restartPolicy");
-    (!allowed.contains(&policy)).then(|| Cause::unsupported(field, &json!(policy), allowed))
+    if matches!(kind, "Job" | "CronJob") {
+        let known = matches!(policy, "OnFailure" | "Never");
+        return (!known).then(|| Cause::required(field, "valid values: \"OnFailure\", \"Never\""));
+    }
+    (policy != "Always").then(|| Cause::unsupported(field, &json!(policy), &["Always"]))
 }
 
-/// What is wrong with a change of a stateful set.
+/// The error of a change of the completions of an indexed Job, which follow its parallelism.
+pub(super) fn completions_change(live: &Value, object: &Value) -> Option<Cause> {
+    let tandem = |object: &Value| object.pointer("/spec/completions") == object.pointer("/spec/parallelism");
+    let changed = super::differs(live, object, "/spec/completions");
+    let value = object.pointer("/spec/completions").unwrap_or(&Value::Null);
+    let why = "can only be modified in tandem with spec.parallelism";
+    (changed && !(tandem(live) && tandem(object))).then(|| Cause::invalid("spec.completions", value, why))
+}
+
+/// The errors of a change of a StatefulSet.
 pub(super) fn stateful_set_change(live: &Value, object: &Value) -> Option<Cause> {
     const FREE: [&str; 7] = [
         "replicas",

@@ -1,16 +1,16 @@
-//! What follows for a decision from what the API server answers to its dry run.
+//! Decides again by the answer of the API server to a dry run.
 
 use serde_json::Value;
 
 use super::decide::{Decision, Rules, Send};
 use super::replace::{Replacement, replacement};
 use super::restart::restarts_pods;
-use super::{ActionKind, Outcome, all_diffs, diffs, unmarked};
-use federate_apiserver::{Kind, part};
+use super::{ActionKind, Outcome, all_diffs, diffs, without_label};
+use federate_apiserver::{Kind, applied_fields};
 
 impl Decision {
-    /// Decides by what the API server makes of the object: it knows fields, defaults and webhooks that are not known
-    /// here. An update that changes nothing is not made.
+    /// Decides by the object that the API server returned: it has fields, defaults and webhooks that are not known
+    /// here. An update that changes nothing is not sent.
     pub(super) fn answered(&mut self, live: Option<&Value>, answer: Value, kind: &Kind, rules: &Rules<'_>) {
         let Some(live) = live else {
             self.action.result = rules.shown(answer);
@@ -20,7 +20,7 @@ impl Decision {
             (self.send, self.action.action) = (None, ActionKind::Unchanged);
         }
         self.action.diffs = if rules.full {
-            all_diffs(live, &part(&answer, &rules.write(kind)), rules.key)
+            all_diffs(live, &applied_fields(&answer, &rules.write(kind)), rules.key)
         } else {
             diffs(live, &answer, rules.key)
         };
@@ -33,8 +33,8 @@ impl Decision {
         }
     }
 
-    /// Decides by the refusal of the API server: what cannot be changed is deleted and created anew where that is
-    /// allowed, and is a failure otherwise.
+    /// Decides by the refusal of the API server: an object with an immutable change is deleted and created again
+    /// where that is allowed, and fails otherwise.
     pub(super) fn denied(&mut self, live: Option<&Value>, why: String, kind: &Kind, rules: &Rules<'_>) {
         let update = self.action.action == ActionKind::Update;
         let (Some(live), Some(Send::Apply { body, .. }), true) = (live, &self.send, update) else {
@@ -46,31 +46,31 @@ impl Decision {
                 self.action.diffs = diffs(live, &created, rules.key);
                 self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
                 self.action.result = rules.shown(created);
-                self.action.reason = Some(format!("it is deleted and created anew: {why}"));
+                self.action.reason = Some(format!("it is deleted and created again: {why}"));
             }
             Replacement::Possible(how) if how.is_empty() => self.fail(why),
             Replacement::Possible(how) => self.fail(format!("{why}; {how}")),
         }
     }
 
-    /// The API server refuses it.
+    /// Marks the action as failed.
     fn fail(&mut self, why: String) {
         (self.send, self.refused) = (None, true);
         (self.action.restarts_pods, self.action.result) = (false, None);
         (self.action.outcome, self.action.error) = (Outcome::Failed, Some(why));
     }
 
-    /// The object is left to whoever has it.
+    /// Leaves the object to its owner.
     fn leave(&mut self, reason: String) {
         self.send = None;
         let action = &mut self.action;
         (action.action, action.outcome) = (ActionKind::Conflict, Outcome::NotTried);
-        action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(unmarked).collect();
+        action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(without_label).collect();
         (action.restarts_pods, action.result) = (false, None);
         action.reason = Some(reason);
     }
 
-    /// Leaves undone what would be done, because nothing is known of the object or nothing can be done about it.
+    /// Sends nothing and marks the action as failed, because the object cannot be read or applied.
     pub fn refuse(&mut self, why: &str) {
         (self.send, self.refused) = (None, true);
         let action = &mut self.action;
@@ -83,7 +83,7 @@ impl Decision {
         action.error = Some(why.to_owned());
     }
 
-    /// Sends nothing, and says why.
+    /// Sends nothing, although something should be done.
     pub fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
             self.action.action = ActionKind::Skip;

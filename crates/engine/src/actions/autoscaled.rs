@@ -1,12 +1,12 @@
-//! Fields that an autoscaler decides about after the object is created: federate sets them once, and then
-//! leaves them as they run.
+//! Fields that an autoscaler owns after the object is created: federate sets them once, and then keeps their live
+//! values.
 //!
-//! Facts: autoscalers write `spec.replicas` through the subresource `scale`; so does `kubectl scale`, which is a
-//! person. A `HorizontalPodAutoscaler` names its target in `spec.scaleTargetRef`, as does a `ScaledObject` of
+//! Facts: autoscalers write `spec.replicas` through the subresource `scale`; so does `kubectl scale`, which
+//! a user runs. A `HorizontalPodAutoscaler` names its target in `spec.scaleTargetRef`, as does a `ScaledObject` of
 //! KEDA, where the kind may be left out and is then `Deployment`. A `VerticalPodAutoscaler` names it in
-//! `spec.targetRef`; its own components change pods and not templates, but what others write into
-//! `resources` on its behalf is left as well. A field that an apply leaves out is set back to its default
-//! unless somebody else owns it by then.
+//! `spec.targetRef`; its own components change pods and not templates, but `resources` that other
+//! controllers write on its behalf are kept as well. A field that an apply omits gets its default
+//! unless another manager owns it by then.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,19 @@ use federate_kubernetes::ObjectRef;
 const REPLICAS: &str = "/spec/replicas";
 const CONTAINERS: &str = "/spec/template/spec/containers";
 
-/// The autoscalers of a cluster, those that are there and those that are rendered for it.
+/// The autoscalers of a cluster, live and rendered.
 #[derive(Debug, Default)]
 pub(super) struct Autoscalers {
-    /// By group, kind, namespace and name of what they scale.
+    /// By their targets.
     replicas: BTreeMap<Target, String>,
     resources: BTreeMap<Target, String>,
 }
 
+/// Group, kind, namespace and name of the object that an autoscaler scales.
 type Target = (String, String, Option<String>, String);
 
 impl Autoscalers {
-    /// Those among some objects.
+    /// The autoscalers among some objects.
     pub(super) fn of<'o>(objects: impl Iterator<Item = (&'o ObjectRef, &'o Value)>) -> Self {
         let mut all = Self::default();
         for (id, body) in objects {
@@ -49,22 +50,22 @@ impl Autoscalers {
         all
     }
 
-    /// Leaves to autoscalers what is theirs of an object that is about to be applied over `live`, and says
-    /// what was left with another value than the one that is rendered.
-    pub(super) fn leave(&self, id: &ObjectRef, live: &Value, body: &mut Value) -> Option<String> {
+    /// Keeps the live values of the fields that autoscalers own in a body that is about to be applied. Returns a note
+    /// about a field whose live value is not the rendered one.
+    pub(super) fn keep_scaled(&self, id: &ObjectRef, live: &Value, body: &mut Value) -> Option<String> {
         if body.pointer(REPLICAS).is_none() && body.pointer(CONTAINERS).is_none() {
             return None;
         }
         let blame = Blame::of(live);
         let target = (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone());
         let scaled = self.replicas.get(&target).cloned().or_else(|| scales(&blame));
-        let replicas = scaled.and_then(|who| leave_replicas(live, body, &blame, &who));
+        let replicas = scaled.and_then(|who| keep_replicas(live, body, &blame, &who));
         let sized = self.resources.get(&target);
-        replicas.or(sized.and_then(|who| leave_resources(live, body, &blame, who)))
+        replicas.or(sized.and_then(|who| keep_resources(live, body, &blame, who)))
     }
 }
 
-/// What an autoscaler scales.
+/// The target of an autoscaler.
 fn target(id: &ObjectRef, body: &Value, field: &str) -> Option<Target> {
     let of = |key: &str| body.pointer(&format!("/spec/{field}/{key}")).and_then(Value::as_str);
     let kind = of("kind").filter(|kind| !kind.is_empty()).unwrap_or("Deployment");
@@ -73,7 +74,7 @@ fn target(id: &ObjectRef, body: &Value, field: &str) -> Option<Target> {
     Some((group.to_owned(), kind.to_owned(), id.namespace.clone(), of("name")?.to_owned()))
 }
 
-/// Who has scaled the object, other than a person.
+/// The controller that has scaled the object.
 fn scales(blame: &Blame) -> Option<String> {
     let owners = blame.owners(REPLICAS);
     let scaler = owners.iter().find(|owner| {
@@ -82,14 +83,14 @@ fn scales(blame: &Blame) -> Option<String> {
     Some(format!("{} (which scales it)", scaler.manager))
 }
 
-fn leave_replicas(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
+fn keep_replicas(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
     let rendered = body.pointer(REPLICAS)?.clone();
     let runs = live.pointer(REPLICAS)?.clone();
     let spec = body.get_mut("spec").and_then(Value::as_object_mut)?;
-    if blame.others(REPLICAS) {
+    if blame.is_shared(REPLICAS) {
         spec.shift_remove("replicas");
     } else {
-        // Nobody else owns it yet: left out, it would become the default.
+        // No other manager owns it yet: if it were omitted, it would get its default.
         spec.insert("replicas".to_owned(), runs.clone());
     }
     (rendered != runs).then(|| {
@@ -100,8 +101,8 @@ fn leave_replicas(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> O
     })
 }
 
-/// Leaves amounts that somebody else has set.
-fn leave_resources(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
+/// Keeps amounts that another controller has set.
+fn keep_resources(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
     let mut left = None;
     let runs = live.pointer(CONTAINERS)?.as_array()?;
     for container in body.pointer_mut(CONTAINERS)?.as_array_mut()? {
@@ -114,7 +115,7 @@ fn leave_resources(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> 
             for (resource, amount) in amounts.and_then(Value::as_object_mut).into_iter().flatten() {
                 let path = format!("{CONTAINERS}[name={name}]/resources/{list}/{resource}");
                 let Some(other) = running.pointer(&format!("/resources/{list}/{resource}")) else { continue };
-                if other != amount && blame.taken(&path) {
+                if other != amount && blame.is_controlled_by_others(&path) {
                     *amount = other.clone();
                     left = Some(format!("{who} decides about {path}, which stays {other}"));
                 }
@@ -140,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn keda_scales_deployments_unless_it_says_otherwise() {
+    fn keda_scales_deployments_by_default() {
         let scaler = id("keda.sh/v1alpha1", "ScaledObject", "s");
         let body = json!({"spec": {"scaleTargetRef": {"name": "web"}}});
         let all = Autoscalers::of([(&scaler, &body)].into_iter());
         let live = json!({"spec": {"replicas": 5}});
         let mut sent = json!({"spec": {"replicas": 2}});
-        let note = all.leave(&id("apps/v1", "Deployment", "web"), &live, &mut sent).unwrap();
+        let note = all.keep_scaled(&id("apps/v1", "Deployment", "web"), &live, &mut sent).unwrap();
         assert!(note.starts_with("ScaledObject s decides about /spec/replicas, which stays 5"), "{note}");
-        assert_eq!(sent, live, "nobody else owns it");
+        assert_eq!(sent, live, "no other manager owns it");
         let mut sent = json!({"spec": {"replicas": 2}});
-        assert_eq!(all.leave(&id("apps/v1", "StatefulSet", "web"), &live, &mut sent), None);
+        assert_eq!(all.keep_scaled(&id("apps/v1", "StatefulSet", "web"), &live, &mut sent), None);
         assert_eq!(sent["spec"]["replicas"], 2);
     }
 
@@ -173,11 +174,11 @@ mod tests {
         };
         let web = id("apps/v1", "Deployment", "web");
         let mut sent = with("1");
-        assert!(all.leave(&web, &owned("vpa-updater", "Update"), &mut sent).is_some());
+        assert!(all.keep_scaled(&web, &owned("vpa-updater", "Update"), &mut sent).is_some());
         assert_eq!(sent, with("2"));
         for (manager, operation) in [("federate", "Apply"), ("kubectl-edit", "Update")] {
             let mut sent = with("1");
-            assert_eq!(all.leave(&web, &owned(manager, operation), &mut sent), None);
+            assert_eq!(all.keep_scaled(&web, &owned(manager, operation), &mut sent), None);
             assert_eq!(sent, with("1"), "{manager}");
         }
     }

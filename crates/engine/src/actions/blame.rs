@@ -1,4 +1,4 @@
-//! Who wrote a field last: read from `managedFields`.
+//! Who wrote a field last, by `managedFields`.
 
 use serde_json::Value;
 
@@ -7,18 +7,18 @@ use super::steps::{Step, steps, text};
 use federate_apiserver::fields::{Element, FieldSet};
 use federate_apiserver::managed::{Managed, ManagerEntry};
 
-/// The owners of a live object.
+/// The field owners of a live object.
 pub struct Blame {
     managed: Managed,
 }
 
 impl Blame {
-    /// Those of an object; nobody where it does not say.
+    /// Those of an object; none where it has no `managedFields`.
     pub fn of(live: &Value) -> Self {
         Self { managed: Managed::read(live).unwrap_or_default() }
     }
 
-    /// Who wrote the field, or the closest thing around it that anybody owns, last; and when.
+    /// The manager that last wrote a field, or the innermost owned value that contains it; and the time.
     pub fn last(&self, path: &str) -> Option<(String, Option<String>)> {
         let steps = steps(path);
         let owners = self.managed.0.iter().map(|(owner, owned)| (depth(&owned.fields, &steps), owner, owned));
@@ -28,20 +28,20 @@ impl Blame {
         Some((last.1.manager.clone(), last.2.time.clone()))
     }
 
-    /// The owners of a field itself, or of a thing around it that nobody divides.
+    /// The owners of a field, or of an atomic value that contains it.
     pub fn owners(&self, path: &str) -> Vec<&ManagerEntry> {
         let steps = steps(path);
         let owns = |fields: &FieldSet| depth(fields, &steps) == steps.len() || atomic(fields, &steps);
         self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
     }
 
-    /// Whether somebody other than federate owns a field.
-    pub(super) fn others(&self, path: &str) -> bool {
+    /// Whether a manager other than federate owns a field.
+    pub(super) fn is_shared(&self, path: &str) -> bool {
         self.owners(path).iter().any(|owner| !is_ours(owner))
     }
 
-    /// Whether a field belongs to others only, and none of them is a person with `kubectl`.
-    pub(super) fn taken(&self, path: &str) -> bool {
+    /// Whether only other controllers own a field: neither federate nor a user of `kubectl`.
+    pub(super) fn is_controlled_by_others(&self, path: &str) -> bool {
         let owners = self.owners(path);
         let other = |owner: &&ManagerEntry| !is_ours(owner) && !owner.manager.starts_with("kubectl");
         !owners.is_empty() && owners.iter().all(other)
@@ -60,14 +60,14 @@ fn is(element: &Element, step: &Step) -> bool {
     }
 }
 
-/// How many steps lie in the set.
+/// The number of leading steps that are in the set.
 fn depth(fields: &FieldSet, steps: &[Step]) -> usize {
     let Some((first, rest)) = steps.split_first() else { return 0 };
     let found = fields.entries().find(|(element, _)| is(element, first));
     found.map_or(0, |(_, below)| 1 + depth(below, rest))
 }
 
-/// Whether a thing around the field is owned as a whole.
+/// Whether a value that contains the field is owned as a whole.
 fn atomic(fields: &FieldSet, steps: &[Step]) -> bool {
     let Some((first, rest)) = steps.split_first() else { return false };
     let found = fields.entries().find(|(element, _)| is(element, first));
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(last("/spec/template/spec/containers[name=app]/image").as_deref(), Some("federate"));
         assert_eq!(last("/data/k"), None);
         assert_eq!(blame.owners("/spec/replicas").len(), 2);
-        assert_eq!(blame.owners("/spec/selector/matchLabels/app").len(), 1, "a whole that nobody divides");
+        assert_eq!(blame.owners("/spec/selector/matchLabels/app").len(), 1, "an atomic map");
         assert!(blame.owners("/spec/paused").is_empty());
     }
 }

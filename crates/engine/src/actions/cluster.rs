@@ -1,5 +1,4 @@
-//! The decisions about everything in one cluster: what is wanted there, and what is ours and no longer
-//! wanted.
+//! The decisions about one cluster: about the rendered objects, and about managed objects that are no longer rendered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +15,13 @@ use federate_apiserver::Kind;
 use federate_dialect::{ClusterNames, Placement};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 
-/// Objects of these kinds hold what cannot be made again, or take others with them.
+/// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
 
-/// On an object that stays when it is no longer wanted: `disabled`.
+/// The annotation with which (`disabled`) an object stays when it is no longer rendered.
 const PRUNE: &str = "federate.dev/prune";
 
-/// An object that is wanted in some clusters, as it is rendered.
+/// An object that is rendered for some clusters.
 #[derive(Clone, Debug)]
 pub struct Desired {
     /// Its identity.
@@ -31,11 +30,11 @@ pub struct Desired {
     pub clusters: ClusterNames,
     /// Its body.
     pub body: Value,
-    /// What it is where it is new.
+    /// The result of creating it.
     cached_create: CachedCreate,
 }
 
-/// Reads what is rendered, as it is sent, once for all clusters that share it.
+/// Reads the rendered objects, once for all clusters that share them.
 pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
     let read = |manifest: &Manifest| {
         let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
@@ -51,13 +50,13 @@ pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
     manifests.par_iter().filter_map(read).collect()
 }
 
-/// Makes of a rendered object what is sent. Text of a Secret is sent as data: of what a server makes of
-/// `stringData` it does not remember the owner, so that a key would stay when it is no longer rendered.
+/// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
+/// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
 pub(super) fn prepare(body: &mut Value) {
     remove_controlled(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
-    // What is not text the API server refuses.
+    // The API server refuses values that are not text.
     if is("kind", "Secret")
         && is("apiVersion", "v1")
         && texts.is_some_and(|t| t.values().all(Value::is_string))
@@ -66,77 +65,77 @@ pub(super) fn prepare(body: &mut Value) {
     }
 }
 
-/// What may be deleted.
+/// The limits of pruning.
 #[derive(Clone, Debug)]
 pub struct Prune {
-    /// Kinds that are deleted although they hold what cannot be made again.
+    /// Kinds that are pruned although they hold data that cannot be restored.
     pub kinds: Vec<String>,
-    /// The most of a cluster's objects that a run may delete, in percent.
+    /// The largest share of the managed objects of a cluster that a run may delete, in percent.
     pub limit: usize,
 }
 
 impl Prune {
-    /// Everything may be.
+    /// No limits.
     fn all() -> Self {
         Self { kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(), limit: 100 }
     }
 
-    /// Whether objects of a kind are deleted when they are no longer wanted.
+    /// Whether objects of a kind are deleted when they are no longer rendered.
     pub fn takes(&self, kind: &str) -> bool {
         !KEPT_KINDS.contains(&kind) || self.kinds.iter().any(|name| name == kind)
     }
 
-    /// Why so many of all objects are too many. Everything at once is the sign of a mistake, however few
+    /// Why a run may not delete this many objects. Deleting everything is a sign of a mistake, however few objects
     /// there are.
     fn refuses(&self, deleted: usize, all: usize) -> Option<String> {
         let share = self.limit;
         let too_many = deleted * 100 > all * share || (deleted > 0 && deleted == all && share < 100);
         too_many.then(|| {
             format!(
-                "{deleted} of the {all} objects that are ours would be deleted, and more than {share} % at once \
+                "{deleted} of the {all} managed objects would be deleted, and more than {share} % at once \
                  may be a mistake; --prune-limit 100 confirms it"
             )
         })
     }
 }
 
-/// Everything that decisions about clusters need besides what runs.
+/// Everything that decisions about clusters need besides the live objects.
 pub struct Deciding<'d> {
     /// The control planes.
     pub engine: &'d Engine<'d>,
     /// The plan.
     pub rendering: &'d Rendering,
-    /// What is wanted.
+    /// The rendered objects.
     pub desired: &'d [Desired],
-    /// How.
+    /// The rules.
     pub rules: &'d Rules<'d>,
-    /// What may be deleted; nothing when `None`, or when the rendering is incomplete.
+    /// The limits of pruning; `None` where nothing is pruned.
     pub prune: Option<&'d Prune>,
-    /// Whether errors, also those of reading the repo, keep the rendering from being complete: what is missing from it
-    /// may be wanted all the same.
+    /// Whether the rendering is incomplete because of errors: nothing is pruned then, because objects that are
+    /// missing from it may be desired.
     pub incomplete: bool,
-    /// Only drift is decided about, in place of all that differs.
+    /// Decides about drift only, in place of all differences.
     pub drift: Option<&'d Drift<'d>>,
 }
 
-/// What was decided about a cluster.
+/// The decisions about a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Decided {
     /// Sorted by object.
     pub decisions: Vec<Decision>,
-    /// Why nothing at all is done in the cluster.
+    /// Why nothing is done in the cluster.
     pub stopped: Option<String>,
 }
 
-/// What is known of the kinds of a cluster.
+/// The kinds of a cluster.
 pub type Kinds<'k> = dyn Fn(&ObjectRef) -> Kind + Sync + 'k;
 
-/// What tells objects apart in a cluster, whatever their version.
+/// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
-/// By what is known whether something is no longer wanted.
+/// What decides whether a managed object is surplus.
 struct Surplus<'s> {
-    /// What is.
+    /// The objects that are not.
     keep: BTreeSet<Key<'s>>,
     placements: BTreeMap<&'s ObjectRef, &'s Placement>,
 }
@@ -146,17 +145,18 @@ fn key(id: &ObjectRef) -> Key<'_> {
 }
 
 impl Deciding<'_> {
-    /// Decides about everything in a cluster, from what is known here alone. `live` holds what is there; `kind` knows
-    /// the kinds.
+    /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
+    /// kinds.
     pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
         let decided = self.decide(cluster, live, kind);
         self.finish(cluster, live, kind, decided)
     }
 
-    /// Decides about everything in a cluster, as a first step: what API servers answer to dry runs may change it.
+    /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
+    /// decisions.
     pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
         let placements = self.placements();
-        let wanted = self.wanted(cluster);
+        let wanted = self.rendered(cluster);
         let rendered = wanted.iter().map(|desired| (&desired.object, &desired.body));
         let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::of(there.chain(rendered));
@@ -172,7 +172,8 @@ impl Deciding<'_> {
         decided
     }
 
-    /// Decides anew about an object of which the API server says what an apply makes of it, or why it refuses that.
+    /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or
+    /// why the apply is refused.
     pub fn answered(
         &self,
         decision: &mut Decision,
@@ -186,7 +187,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// Completes the decisions: where only drift is asked for, leaves out everything else.
+    /// Completes the decisions: where only drift is asked for, removes everything else.
     pub fn finish(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>, mut decided: Decided) -> Decided {
         let Some(drift) = self.drift else { return decided };
         let known = Known { cluster, live, kind, rules: self.rules };
@@ -198,19 +199,19 @@ impl Deciding<'_> {
         decided
     }
 
-    /// Adds the decisions about what is ours and no longer wanted, where the rendering says what is.
+    /// Adds the decisions about managed objects that are no longer rendered, where the rendering is complete.
     fn decide_surplus(&self, cluster: &Cluster, live: &Live, decided: &mut Decided) {
         if !self.incomplete {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| key(&held.object));
-            let wanted = self.wanted(cluster);
+            let wanted = self.rendered(cluster);
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
             let surplus = Surplus { keep, placements: self.placements() };
             let (more, too_many) = self.surplus(cluster, live, &surplus);
             decided.decisions.extend(more);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
         }
-        // Whoever takes so much out of a repo by mistake may have changed the rest by mistake, too.
+        // A mistake that removes so much from a repo may have changed the rest, too.
         if let Some(why) = &decided.stopped {
             for decision in &mut decided.decisions {
                 decision.hold(why);
@@ -219,10 +220,10 @@ impl Deciding<'_> {
         decided.decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
     }
 
-    /// What is wanted in a cluster.
-    fn wanted(&self, cluster: &Cluster) -> Vec<&Desired> {
-        let is_wanted = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
-        self.desired.iter().filter(is_wanted).collect()
+    /// The objects that are rendered for a cluster.
+    fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
+        let is_rendered = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
+        self.desired.iter().filter(is_rendered).collect()
     }
 
     /// The rows of the plan, by object.
@@ -230,7 +231,8 @@ impl Deciding<'_> {
         self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
     }
 
-    /// Decides about what is ours and no longer wanted; and says where that is too much.
+    /// Decides about managed objects that are no longer rendered. The second value says why pruning exceeds the
+    /// limit, if it does.
     fn surplus(
         &self,
         cluster: &Cluster,
@@ -242,7 +244,7 @@ impl Deciding<'_> {
         let Some(drift) = self.drift else { return (may.unwrap_or_default(), too_many) };
         let (all, _) = self.pruned(cluster, live, surplus, &Prune::all());
         let drifted = |(at, decision)| {
-            // Both are about the same objects, in the same order.
+            // Both lists have the same objects in the same order.
             let may = may.as_ref().and_then(|may: &Vec<Decision>| may.get(at));
             drift.surplus(decision, may.cloned())
         };
@@ -258,7 +260,7 @@ impl Deciding<'_> {
         (kind, autoscalers): (&Kind, &Autoscalers),
     ) -> Decision {
         let act = |ours: bool| self.reconcile(cluster, placement?, there, ours);
-        let wanted = Target {
+        let target = Target {
             cluster: &cluster.name,
             object: &desired.object,
             body: &desired.body,
@@ -268,10 +270,10 @@ impl Deciding<'_> {
             read: there.map(|object| &object.body),
             reconcile: &act,
         };
-        decide(&wanted, there.map(|object| &object.body), self.rules)
+        decide(&target, there.map(|object| &object.body), self.rules)
     }
 
-    /// What the control plane does about an object; what is ours it takes for its own.
+    /// What the control plane does about an object. A managed object is marked as its own.
     fn reconcile(
         &self,
         cluster: &Cluster,
@@ -286,7 +288,7 @@ impl Deciding<'_> {
         self.engine.reconcile(placement, cluster, marked.as_ref().or(there))
     }
 
-    /// What may be deleted of that; nothing where it is too much.
+    /// Decides which surplus objects are deleted; none where that exceeds the limit.
     fn pruned(
         &self,
         cluster: &Cluster,
@@ -306,11 +308,11 @@ impl Deciding<'_> {
                 let released =
                     preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
                 match kept(object, prune) {
-                    Some(reason) => stays(cluster, object, reason),
+                    Some(reason) => keep(cluster, object, reason),
                     None if released => {
-                        stays(cluster, object, "its policy preserves it in the clusters".to_owned())
+                        keep(cluster, object, "its policy preserves it in the clusters".to_owned())
                     }
-                    None => goes(cluster, object),
+                    None => delete(cluster, object),
                 }
             })
             .collect();
@@ -325,7 +327,7 @@ impl Deciding<'_> {
     }
 }
 
-/// Why an object stays although it is no longer wanted.
+/// Why an object is kept although it is no longer rendered.
 fn kept(object: &Object, prune: &Prune) -> Option<String> {
     if object.annotation(PRUNE) == Some("disabled") {
         return Some(format!("its annotation {PRUNE} keeps it"));
@@ -337,24 +339,24 @@ fn kept(object: &Object, prune: &Prune) -> Option<String> {
         .then(|| format!("objects of kind {kind} are only deleted with --prune-kinds {kind}"))
 }
 
-fn stays(cluster: &Cluster, object: &Object, reason: String) -> Decision {
+fn keep(cluster: &Cluster, object: &Object, reason: String) -> Decision {
     Decision { action: action(cluster, object, ActionKind::Skip, Some(reason)), send: None, refused: false }
 }
 
-fn goes(cluster: &Cluster, object: &Object) -> Decision {
+fn delete(cluster: &Cluster, object: &Object) -> Decision {
     if object.deleting() {
-        return stays(cluster, object, "it is being deleted already".to_owned());
+        return keep(cluster, object, "it is being deleted already".to_owned());
     }
     let text = |field: &str| object.text(&["metadata", field]).to_owned();
     let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
     Decision { action: action(cluster, object, ActionKind::Delete, None), send: Some(send), refused: false }
 }
 
-fn action(cluster: &Cluster, object: &Object, deed: ActionKind, reason: Option<String>) -> Action {
+fn action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<String>) -> Action {
     Action {
         cluster: cluster.name.clone(),
         object: object.id.clone(),
-        action: deed,
+        action: kind,
         restarts_pods: false,
         diffs: Vec::new(),
         reason,

@@ -15,17 +15,17 @@ use federate_kubernetes::patch::escape;
 pub struct Controlled {
     /// API group and kind; every kind where `None`.
     pub kind: Option<(&'static str, &'static str)>,
-    /// The keys on the way to the field.
+    /// The keys of the path to the field.
     pub path: &'static [&'static str],
     /// A top-level field that must be set for the rule to apply.
     pub when: Option<&'static str>,
-    /// Who owns it, and why nobody else does.
+    /// Who owns it, and why.
     pub reason: &'static str,
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// All such fields.
+/// All fields that are owned by definition.
 pub const CONTROLLED: &[Controlled] = &[
     every(&["metadata", "uid"], "the API server gives each object its identity"),
     every(&["metadata", "resourceVersion"], "the API server counts versions"),

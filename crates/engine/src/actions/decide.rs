@@ -12,72 +12,74 @@ use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
 use super::unchanged::is_applied;
 use super::{
-    Action, ActionKind, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked, unremembered,
+    Action, ActionKind, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, without_label,
+    without_last_applied,
 };
 use crate::change::DigestKey;
-use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
+use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, complete};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// What control planes say of an object about which there is nothing to do.
-const SETTLED: &str = "OK";
+/// The status that control planes report where nothing is to be done.
+const UP_TO_DATE: &str = "OK";
 
-/// Why nothing is done about an object that is about to go.
+/// Why nothing is done about an object that is being deleted.
 const DELETING: &str = "it is being deleted; apply again when it is gone";
 
-/// What is done with objects that are there and not ours, in place of what the dialect says.
+/// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adopt {
-    /// They are left.
+    /// Never.
     Never,
-    /// They are taken over where nothing changes.
+    /// Where nothing changes.
     IfNoDiff,
-    /// They are taken over where no pod is replaced.
+    /// Where no pod is replaced.
     IfNoRestart,
-    /// They are taken over.
+    /// Always.
     Always,
 }
 
 impl Adopt {
-    /// Why an object is not taken over, given what taking it over would do.
+    /// Why an object is not adopted, given the action that would adopt it.
     pub(super) fn objection(self, action: &Action) -> Option<String> {
         match self {
             Self::Always => None,
-            Self::Never => Some("it is there already, and --adopt never leaves it".to_owned()),
+            Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
             Self::IfNoDiff => {
-                let different = action.diffs.iter().cloned().filter_map(unmarked).find_map(unremembered);
-                different.map(|diff| format!("it is there already, and differs at {}", diff.path))
+                let different =
+                    action.diffs.iter().cloned().filter_map(without_label).find_map(without_last_applied);
+                different.map(|diff| format!("it exists already, and differs at {}", diff.path))
             }
             Self::IfNoRestart => action
                 .restarts_pods
-                .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+                .then(|| "it exists already, and adopting it would restart its pods".to_owned()),
         }
     }
 }
 
-/// By what is decided, for all objects of a run.
+/// The rules for all decisions of a run.
 #[derive(Clone, Debug)]
 pub struct Rules<'r> {
-    /// What is done with objects that are not ours; by default what the dialect says.
+    /// When objects are adopted; by default as their policies say.
     pub adopt: Option<Adopt>,
-    /// Whether objects are taken from other tools, too.
+    /// Whether objects are also adopted from other tools.
     pub force: bool,
-    /// Whether what cannot be changed is deleted and created anew.
+    /// Whether objects with immutable changes are deleted and created again.
     pub replace: bool,
-    /// Whether what nobody rendered is a difference, too: defaults, status, what others have added.
+    /// Whether fields that are not rendered are differences, too: defaults, status, additions by others.
     pub full: bool,
-    /// Whether actions tell what objects will be.
+    /// Whether actions contain the resulting objects.
     pub results: bool,
-    /// What we own.
+    /// The `ApplySet` of the managed objects.
     pub inventory: &'r Inventory,
     /// Further kinds that roll out their pod template, as `Kind.group`.
     pub rolling: &'r [String],
-    /// The key of digests that stand for Secrets' values.
+    /// The key of the digests that replace values of Secrets.
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
-    /// Whether an API server is there to decide what is refused here: then nothing is.
+    /// Whether an API server decides: then nothing is refused here.
     pub server: bool,
-    /// The `ApplySet` whose members become ours.
+    /// The `ApplySet` whose members are taken over.
     pub moved: Option<&'r Inventory>,
 }
 
@@ -87,18 +89,18 @@ impl Rules<'_> {
         Write { kind, manager: MANAGER, subresource: None, force: true, now: self.now }
     }
 
-    /// Whether an object is a member of our set, or of one whose members become ours.
+    /// Whether an object is a member of the `ApplySet`, or of the one whose members are taken over.
     pub(super) fn is_member(&self, live: &Value) -> bool {
         [Some(self.inventory), self.moved].into_iter().flatten().any(|set| is_member(live, &set.id()))
     }
 
-    /// An object as it is shown, if it is.
+    /// The object as it is shown, where results are asked for.
     pub(super) fn shown(&self, object: Value) -> Option<Arc<Value>> {
         self.results.then(|| Arc::new(readable(object, self.key)))
     }
 }
 
-/// An object that is wanted in a cluster.
+/// An object that is rendered for a cluster.
 pub struct Target<'w> {
     /// The cluster.
     pub cluster: &'w ClusterName,
@@ -108,60 +110,59 @@ pub struct Target<'w> {
     pub body: &'w Value,
     /// Its kind.
     pub kind: &'w Kind,
-    /// What it is where it is new.
+    /// The result of creating it.
     pub cached_create: &'w CachedCreate,
-    /// Who scales what in the cluster.
+    /// The autoscalers of the cluster.
     pub(super) autoscalers: &'w Autoscalers,
-    /// The live object as it was read, with fields that are not known here.
+    /// The live object as it was read, with fields that are not in the schema.
     pub read: Option<&'w Value>,
-    /// What its control plane does about it, if the live object is its own (or is not known to be).
+    /// What its control plane does about it, given whether the live object is managed by it.
     pub reconcile: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
 }
 
-/// An object where nothing is yet: computed once for all clusters that know its kind alike.
+/// The result of creating an object, computed once for all clusters that have the same schema of its kind.
 #[derive(Clone, Debug, Default)]
 pub struct CachedCreate(OnceLock<Created>);
 
-/// What is applied, and what becomes of it as it is shown.
+/// The applied body, and the resulting object as it is shown.
 type Created = (Arc<Value>, Result<Option<Arc<Value>>, Failure>);
 
 impl CachedCreate {
-    fn of(&self, wanted: &Target<'_>, rules: &Rules<'_>) -> Created {
+    fn of(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
         let create = || {
-            let body = rules.inventory.labelled(wanted.body);
-            let result = applied(None, &body, &rules.write(wanted.kind));
+            let body = rules.inventory.labelled(target.body);
+            let result = applied(None, &body, &rules.write(target.kind));
             (Arc::new(body), result.map(|result| rules.shown(result)))
         };
-        // What a custom kind looks like is each cluster's own affair.
-        if wanted.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
+        // Each cluster may have another schema of a custom kind.
+        if target.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
     }
 }
 
-/// What is to be done about an object.
+/// A decision about an object.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// As it is shown.
+    /// The action, as it is shown.
     pub action: Action,
-    /// What is sent; `None` where nothing is.
+    /// The request; `None` where nothing is sent.
     pub send: Option<Send>,
-    /// Whether nothing is sent because an API server would refuse it: somebody must mend the object.
+    /// Whether nothing is sent because an API server would refuse it: the object must be corrected.
     pub refused: bool,
 }
 
-/// What is sent.
+/// A request about an object.
 #[derive(Clone, Debug)]
 pub enum Send {
     /// The object is applied.
     Apply {
-        /// What is applied.
+        /// The body.
         body: Arc<Value>,
-        /// The entries of `managedFields` that are put in place first, with the resource version that they
-        /// were read at.
+        /// The entries of `managedFields` that are written first, with the resource version at which they were read.
         owners: Option<(Value, String)>,
-        /// What is deleted first.
+        /// The object that is deleted first.
         replaces: Option<Replaced>,
     },
-    /// The object is deleted, if it is still this one.
+    /// The object is deleted unless it has changed.
     Delete {
         /// Its uid.
         uid: String,
@@ -170,105 +171,107 @@ pub enum Send {
     },
 }
 
-/// Decides about an object that is wanted, given what is there.
-pub fn decide(wanted: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
-    let Some(live) = live else { return create(wanted, rules) };
-    // A dump may lack what a server fills in; what it answers never does.
-    let live = &complete(wanted.kind, live.clone());
+/// Decides about a rendered object, given the live one.
+pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
+    let Some(live) = live else { return create(target, rules) };
+    // A dump may lack defaults; answers of API servers never do.
+    let live = &complete(target.kind, live.clone());
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        let mut deleting = nothing(wanted, ActionKind::Skip, DELETING.to_owned());
+        let mut deleting = nothing(target, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = Outcome::NotTried;
         return deleting;
     }
     match owner(live, &rules.inventory.id()) {
-        Owner::Ours => update(wanted, live, live, ActionKind::Update, rules),
-        Owner::Other(_) if rules.is_member(live) => update(wanted, live, live, ActionKind::Update, rules),
+        Owner::Ours => update(target, live, live, ActionKind::Update, rules),
+        Owner::Other(_) if rules.is_member(live) => update(target, live, live, ActionKind::Update, rules),
         Owner::Other(who) if !rules.force => {
-            let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
-            conflict(wanted, live, why, rules)
+            let why =
+                format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
+            conflict(target, live, why, rules)
         }
-        Owner::Other(_) | Owner::Unmanaged => adopt(wanted, live, rules),
+        Owner::Other(_) | Owner::Unmanaged => adopt(target, live, rules),
     }
 }
 
-fn create(wanted: &Target<'_>, rules: &Rules<'_>) -> Decision {
-    if let Some(reason) = held_back((wanted.reconcile)(false).as_ref()) {
-        return nothing(wanted, ActionKind::Skip, reason);
+fn create(target: &Target<'_>, rules: &Rules<'_>) -> Decision {
+    if let Some(reason) = held_back((target.reconcile)(false).as_ref()) {
+        return nothing(target, ActionKind::Skip, reason);
     }
-    let (body, result) = wanted.cached_create.of(wanted, rules);
+    let (body, result) = target.cached_create.of(target, rules);
     match result {
         Ok(result) => {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
-            Decision { action: Action { result, ..bare(wanted, ActionKind::Create) }, send, refused: false }
+            Decision { action: Action { result, ..bare(target, ActionKind::Create) }, send, refused: false }
         }
-        // What it will be, the API server says.
+        // The API server says what it becomes.
         Err(_) if rules.server => {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
-            Decision { action: bare(wanted, ActionKind::Create), send, refused: false }
+            Decision { action: bare(target, ActionKind::Create), send, refused: false }
         }
-        Err(failure) => refused(wanted, &failure),
+        Err(failure) => refused(target, &failure),
     }
 }
 
-/// The object is ours, or becomes so: `before` is what it is applied to.
+/// Decides about an object that is managed by federate, or is adopted: `before` is the object that the body is
+/// applied to.
 fn update(
-    wanted: &Target<'_>,
+    target: &Target<'_>,
     live: &Value,
     before: &Value,
-    deed: ActionKind,
+    kind: ActionKind,
     rules: &Rules<'_>,
 ) -> Decision {
-    let action = (wanted.reconcile)(true);
+    let action = (target.reconcile)(true);
     if let Some(reason) = held_back(action.as_ref()) {
-        return nothing(wanted, ActionKind::Skip, reason);
+        return nothing(target, ActionKind::Skip, reason);
     }
-    let mut body = retained(wanted, action.as_ref(), live);
-    // A full report shows what autoscalers made of a field, too; nothing is sent by it.
-    let leave = |body: &mut Value| wanted.autoscalers.leave(wanted.object, live, body);
+    let mut body = retained(target, action.as_ref(), live);
+    // A full report also shows fields that autoscalers have changed, and sends nothing.
+    let leave = |body: &mut Value| target.autoscalers.keep_scaled(target.object, live, body);
     let note = if rules.full { None } else { leave(&mut body) };
     let body = rules.inventory.labelled(&body);
-    let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
+    let result = match applied(Some(before), &body, &rules.write(target.kind)) {
         Ok(result) => result,
         Err(_)
             if rules.server
-                && deed == ActionKind::Update
-                && is_applied(wanted.read.unwrap_or(live), &body) =>
+                && kind == ActionKind::Update
+                && is_applied(target.read.unwrap_or(live), &body) =>
         {
             live.clone()
         }
-        // The API server says what it comes to; until then this is as good as it gets.
+        // An estimate, until the API server says what it becomes.
         Err(_) if rules.server => overlaid(before, &body),
-        Err(failure) if deed == ActionKind::Update => return replaced(wanted, live, body, &failure, rules),
-        Err(failure) => return refused(wanted, &failure),
+        Err(failure) if kind == ActionKind::Update => return replaced(target, live, body, &failure, rules),
+        Err(failure) => return refused(target, &failure),
     };
-    let note = note.or_else(|| address(wanted, live));
-    if deed == ActionKind::Update && result == *live {
-        return noted(shown(wanted, ActionKind::Unchanged, live, result, None, rules), note);
+    let note = note.or_else(|| address(target, live));
+    if kind == ActionKind::Update && result == *live {
+        return noted(shown(target, ActionKind::Unchanged, live, result, None, rules), note);
     }
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
     let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
     let send = Some(Send::Apply { body: Arc::new(body), owners, replaces: None });
-    noted(shown(wanted, deed, live, result, send, rules), note)
+    noted(shown(target, kind, live, result, send, rules), note)
 }
 
-/// An API server would refuse the update of an object of ours.
+/// Decides about an update of a managed object that an API server would refuse.
 fn replaced(
-    wanted: &Target<'_>,
+    target: &Target<'_>,
     live: &Value,
     body: Value,
     failure: &Failure,
     rules: &Rules<'_>,
 ) -> Decision {
-    match replacement((wanted.object, wanted.kind), live, &body, rules) {
+    match replacement((target.object, target.kind), live, &body, rules) {
         Replacement::Done(old, created) => {
-            let note = format!("it is deleted and created anew: {}", refusal(wanted.object, failure));
+            let note = format!("it is deleted and created again: {}", refusal(target.object, failure));
             let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
-            noted(shown(wanted, ActionKind::Update, live, created, send, rules), Some(note))
+            noted(shown(target, ActionKind::Update, live, created, send, rules), Some(note))
         }
-        Replacement::Possible(how) if how.is_empty() => refused(wanted, failure),
+        Replacement::Possible(how) if how.is_empty() => refused(target, failure),
         Replacement::Possible(how) => {
-            let mut decision = refused(wanted, failure);
+            let mut decision = refused(target, failure);
             for text in [&mut decision.action.reason, &mut decision.action.error].into_iter().flatten() {
                 *text = format!("{text}; {how}");
             }
@@ -277,10 +280,10 @@ fn replaced(
     }
 }
 
-/// A Service keeps the address that it has, whatever is rendered.
-fn address(wanted: &Target<'_>, live: &Value) -> Option<String> {
+/// Notes that a Service keeps its address where another one is rendered.
+fn address(target: &Target<'_>, live: &Value) -> Option<String> {
     let of = |object: &Value| object.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned);
-    let rendered = of(wanted.body).filter(|address| wanted.kind.is("Service") && !address.is_empty())?;
+    let rendered = of(target.body).filter(|address| target.kind.is("Service") && !address.is_empty())?;
     let keeps = of(live).filter(|address| *address != rendered)?;
     Some(format!(
         "/spec/clusterIP stays {keeps}, though {rendered} is rendered: a Service keeps its address; delete it to give \
@@ -288,49 +291,48 @@ fn address(wanted: &Target<'_>, live: &Value) -> Option<String> {
     ))
 }
 
-/// A decision with what there is to say about it.
+/// Adds a note to a decision.
 fn noted(mut decision: Decision, note: Option<String>) -> Decision {
     decision.action.reason = note;
     decision
 }
 
-/// The object is not ours.
-fn adopt(wanted: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
+/// Decides about an object that is not managed by federate.
+fn adopt(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
     let handed = handed_over(live);
-    let taken = update(wanted, live, handed.as_ref().unwrap_or(live), ActionKind::Adopt, rules);
+    let taken = update(target, live, handed.as_ref().unwrap_or(live), ActionKind::Adopt, rules);
     if taken.send.is_none() {
         return taken;
     }
     let refused = match rules.adopt {
         Some(adopt) => adopt.objection(&taken.action),
-        None => match (wanted.reconcile)(false) {
+        None => match (target.reconcile)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
-            Some(action) => Some(untaken(&action)),
-            None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
+            Some(action) => Some(not_adopted(&action)),
+            None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
         },
     };
     match refused {
-        Some(reason) => conflict(wanted, live, reason, rules),
+        Some(reason) => conflict(target, live, reason, rules),
         None => taken,
     }
 }
 
-/// The object is left to whoever has it; told is what differs from what is rendered.
-fn conflict(wanted: &Target<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
-    let mut decision = nothing(wanted, ActionKind::Conflict, reason);
+/// Leaves the object to its owner, and reports how it differs from what is rendered.
+fn conflict(target: &Target<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
+    let mut decision = nothing(target, ActionKind::Conflict, reason);
     decision.action.outcome = Outcome::NotTried;
-    let taken = update(wanted, live, live, ActionKind::Adopt, rules);
-    decision.action.diffs = taken.action.diffs.into_iter().filter_map(unmarked).collect();
+    let taken = update(target, live, live, ActionKind::Adopt, rules);
+    decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }
 
-/// Why the control plane does not take an object over, what of its own settings would have it do so, and what
-/// of ours.
-fn untaken(action: &federate_dialect::Action) -> String {
+/// Why the control plane does not adopt an object, and which of its settings or of federate's flags would make it.
+fn not_adopted(action: &federate_dialect::Action) -> String {
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
     format!(
-        "it is there already, and its control plane does not take it over ({}){hint}; --adopt if-no-restart (or \
-         always) would all the same",
+        "it exists already, and its control plane does not adopt it ({}){hint}; --adopt if-no-restart (or \
+         always) adopts it all the same",
         action.status
     )
 }
@@ -338,96 +340,134 @@ fn untaken(action: &federate_dialect::Action) -> String {
 /// Why the control plane sends nothing now.
 fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
     let action = action?;
-    let holds = matches!(action.op, federate_dialect::SyncOp::Nothing) && action.status != SETTLED;
+    let holds = matches!(action.op, federate_dialect::SyncOp::Nothing) && action.status != UP_TO_DATE;
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
     holds.then(|| format!("its control plane holds it back: {}{hint}", action.status))
 }
 
-/// What is rendered, with what the members own left as it is: where the control plane would send
-/// something else for a field, that is sent.
-fn retained(wanted: &Target<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
-    let Some(action) = action else { return wanted.body.clone() };
+/// The rendered object with the values that the control plane retains from the member: where it would send another
+/// value of a field, that one is sent.
+fn retained(target: &Target<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
+    let Some(action) = action else { return target.body.clone() };
     match &action.op {
         federate_dialect::SyncOp::Update(sent) | federate_dialect::SyncOp::Create(sent) => {
             let mut sent = plain(sent);
             prepare(&mut sent);
-            project(wanted.body, &sent)
+            project(target.body, &sent)
         }
-        // It would send what is there.
-        federate_dialect::SyncOp::Nothing => project(wanted.body, &plain(live)),
-        _ => wanted.body.clone(),
+        // It would send the live object.
+        federate_dialect::SyncOp::Nothing => project(target.body, &plain(live)),
+        _ => target.body.clone(),
     }
 }
 
 fn shown(
-    wanted: &Target<'_>,
-    deed: ActionKind,
+    target: &Target<'_>,
+    kind: ActionKind,
     live: &Value,
     result: Value,
     send: Option<Send>,
     rules: &Rules<'_>,
 ) -> Decision {
-    let diffs = match deed {
-        _ if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
+    let diffs = match kind {
+        _ if rules.full => all_diffs(live, &rendered(target, &result, rules), rules.key),
         ActionKind::Unchanged => Vec::new(),
         _ => diffs(live, &result, rules.key),
     };
-    let restarts_pods = deed != ActionKind::Unchanged && restarts_pods(live, &result, rules.rolling);
-    let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(wanted, deed) };
+    let restarts_pods = kind != ActionKind::Unchanged && restarts_pods(live, &result, rules.rolling);
+    let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(target, kind) };
     Decision { action, send, refused: false }
 }
 
 /// The fields of the result that are rendered.
-fn rendered(wanted: &Target<'_>, result: &Value, rules: &Rules<'_>) -> Value {
-    part(result, &rules.write(wanted.kind))
+fn rendered(target: &Target<'_>, result: &Value, rules: &Rules<'_>) -> Value {
+    applied_fields(result, &rules.write(target.kind))
 }
 
 fn readable(mut object: Value, key: &DigestKey) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        // Who owns what says nothing to a reader.
+        // Field ownership is of no use to readers.
         metadata.remove("managedFields");
     }
     crate::change::hide(&mut [&mut object], key);
     object
 }
 
-/// An API server would not take the object.
-fn refused(wanted: &Target<'_>, failure: &Failure) -> Decision {
-    let mut decision = nothing(wanted, ActionKind::Skip, refusal(wanted.object, failure));
+/// Decides about an object that an API server would refuse.
+fn refused(target: &Target<'_>, failure: &Failure) -> Decision {
+    let mut decision = nothing(target, ActionKind::Skip, refusal(target.object, failure));
     decision.action.outcome = Outcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
     Decision { refused: true, ..decision }
 }
 
-/// Why an API server would not take an object. What it says of a Secret may hold values of it.
+/// Why an API server would refuse an object. Messages about a Secret may contain its values.
 pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
     let why = if object.kind.contains("Secret") {
         let causes = failure.details.get("causes").and_then(Value::as_array);
         let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
         let fields: Vec<&str> = fields.collect();
-        format!("{} (its words may hold values of the Secret and are not shown)", fields.join(", "))
+        format!("{} (the message may contain values of the Secret and is not shown)", fields.join(", "))
     } else {
         failure.message.clone()
     };
     format!("an API server would refuse it: {why}")
 }
 
-fn nothing(wanted: &Target<'_>, deed: ActionKind, reason: String) -> Decision {
-    let action = Action { reason: Some(reason), ..bare(wanted, deed) };
+fn nothing(target: &Target<'_>, kind: ActionKind, reason: String) -> Decision {
+    let action = Action { reason: Some(reason), ..bare(target, kind) };
     Decision { action, send: None, refused: false }
 }
 
-/// An action about which nothing more is known.
-fn bare(wanted: &Target<'_>, deed: ActionKind) -> Action {
+/// An action without details.
+fn bare(target: &Target<'_>, kind: ActionKind) -> Action {
     Action {
-        cluster: wanted.cluster.clone(),
-        object: wanted.object.clone(),
-        action: deed,
+        cluster: target.cluster.clone(),
+        object: target.object.clone(),
+        action: kind,
         restarts_pods: false,
         diffs: Vec::new(),
         reason: None,
         outcome: Outcome::Planned,
         error: None,
         result: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_service_keeps_its_address_and_the_decision_says_so() {
+        let service =
+            |address: &str| json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": address}});
+        let id = ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "Service".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "s".to_owned(),
+        };
+        let note = |rendered: &str, live: &str| {
+            let target = Target {
+                cluster: &ClusterName::from("m1"),
+                object: &id,
+                body: &service(rendered),
+                kind: &Kind::builtin("v1", "Service").unwrap(),
+                cached_create: &CachedCreate::default(),
+                autoscalers: &Autoscalers::default(),
+                read: None,
+                reconcile: &|_| None,
+            };
+            address(&target, &service(live))
+        };
+        let changed = note("10.0.0.2", "10.0.0.1").unwrap();
+        assert!(
+            changed.starts_with("/spec/clusterIP stays 10.0.0.1, though 10.0.0.2 is rendered"),
+            "{changed}"
+        );
+        assert_eq!((note("10.0.0.1", "10.0.0.1"), note("", "10.0.0.1")), (None, None));
     }
 }

@@ -1,28 +1,28 @@
-//! Drift: what runs otherwise than it is rendered, and is nobody's good right to have changed.
+//! Drift: differences between live and rendered objects that no other controller is entitled to.
 //!
-//! Facts: what autoscalers decide about is not applied (`autoscaled`). What others add (defaults, sidecars, annotations such as `restartedAt`) is in
-//! no rendered field and never differs.
+//! Facts: fields that autoscalers own are not applied (`autoscaled`). Additions by others (defaults, sidecars,
+//! annotations such as `restartedAt`) are not in rendered fields and never differ.
 
 use serde_json::Value;
 
 use super::cluster::Kinds;
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
-use super::{ActionKind, FieldDiff, Outcome, steps, unmarked};
+use super::{ActionKind, FieldDiff, Outcome, steps, without_label};
 use federate_apiserver::{Kind, complete};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
 
-/// What counts as drift, and what is done about it.
+/// What counts as drift, and whether it is corrected.
 #[derive(Clone, Debug)]
 pub struct Drift<'d> {
-    /// What does not count.
+    /// Differences that do not count.
     pub ignore: &'d [Ignore],
-    /// Whether it is put back.
+    /// Whether drift is corrected.
     pub correct: bool,
 }
 
-/// What is known of a cluster.
+/// A cluster, as decisions see it.
 pub(super) struct Known<'k> {
     pub(super) cluster: &'k Cluster,
     pub(super) live: &'k Live,
@@ -37,14 +37,13 @@ impl Known<'_> {
 }
 
 impl Drift<'_> {
-    /// The decision about an object that is wanted, as far as there is drift; with nothing to send unless
-    /// that is to be put back.
+    /// The decision about a rendered object if it has drifted; nothing is sent unless drift is corrected.
     pub(super) fn wanted(&self, decision: Decision, known: &Known<'_>) -> Option<Decision> {
         match decision.action.action {
             _ if decision.refused => Some(decision),
             ActionKind::Create => self.whole(decision, "it is missing"),
             ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => self.fields(decision, known),
-            // What is wanted and about to go is as good as missing.
+            // A rendered object that is being deleted counts as missing.
             ActionKind::Skip if decision.action.outcome == Outcome::NotTried => {
                 let reason = decision.action.reason.clone().unwrap_or_default();
                 self.whole(decision, &reason)
@@ -53,15 +52,15 @@ impl Drift<'_> {
         }
     }
 
-    /// The decision about an object of ours that is not wanted. `may` is what may be done about it.
+    /// The decision about a managed object that is not rendered. `may` is the decision within the limits of pruning.
     pub(super) fn surplus(&self, decision: Decision, may: Option<Decision>) -> Option<Decision> {
         if decision.action.action != ActionKind::Delete {
             return None;
         }
-        let decision = self.whole(decision, "it is no longer wanted")?;
+        let decision = self.whole(decision, "it is no longer rendered")?;
         let kept = |mut decision: Decision| {
             decision.action.action = ActionKind::Skip;
-            let why = "it is no longer wanted, and --no-prune keeps it";
+            let why = "it is no longer rendered, and --no-prune keeps it";
             decision.action.reason = Some(why.to_owned());
             Decision { send: None, ..decision }
         };
@@ -73,7 +72,8 @@ impl Drift<'_> {
         }
     }
 
-    /// A whole object is there or is not. Rules that name fields or managers say nothing about that.
+    /// The decision about an object that is missing or surplus as a whole. Rules that name fields or managers do not
+    /// apply.
     fn whole(&self, mut decision: Decision, reason: &str) -> Option<Decision> {
         let about_all = |rule: &&Ignore| rule.paths.is_empty() && rule.managers.is_empty();
         if self.ignore.iter().filter(about_all).any(|rule| names(rule, &decision.action.object)) {
@@ -88,10 +88,10 @@ impl Drift<'_> {
         let id = decision.action.object.clone();
         let there = known.object(&id)?;
         let kind = (known.kind)(&id);
-        let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(unmarked);
+        let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(without_label);
         let counts = |diff: &FieldDiff| {
-            let told = !filled(&kind, diff) && !is_nothing(diff);
-            told && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+            let reported = !filled(&kind, diff) && !is_nothing(diff);
+            reported && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
         };
         let diffs: Vec<FieldDiff> = diffs.collect();
         let all = diffs.len();
@@ -110,7 +110,7 @@ impl Drift<'_> {
             decision.action.action = ActionKind::Conflict;
             decision.action.outcome = Outcome::NotTried;
             decision.action.reason = Some(
-                "it is not ours, so that nothing is put back; `federate apply` says what would take it over"
+                "it is not managed by federate and is not corrected; `federate apply` says what would adopt it"
                     .to_owned(),
             );
             (decision.action.restarts_pods, decision.action.result) = (false, None);
@@ -120,13 +120,13 @@ impl Drift<'_> {
     }
 }
 
-/// Whether a field may be what the server filled in: of a kind that we know nothing of, nobody else can tell,
-/// and pods are given more at their admission, such as tolerations.
+/// Whether the server may have filled in a field: kinds without a schema may have any defaults, and the admission of
+/// pods adds fields such as tolerations.
 fn filled(kind: &Kind, diff: &FieldDiff) -> bool {
     (!kind.is_known() || kind.is("Pod")) && diff.desired.is_none()
 }
 
-/// Whether there is nothing on both sides: servers keep some empty lists as null.
+/// Whether both sides are empty: servers keep some empty lists as null.
 fn is_nothing(diff: &FieldDiff) -> bool {
     let none = |value: &Option<Value>| {
         value.as_ref().is_some_and(|value| value.is_null() || value.as_array().is_some_and(Vec::is_empty))
@@ -134,14 +134,14 @@ fn is_nothing(diff: &FieldDiff) -> bool {
     none(&diff.desired) && none(&diff.live)
 }
 
-/// Whether a rule is about an object.
+/// Whether a rule matches an object.
 fn names(rule: &Ignore, object: &ObjectRef) -> bool {
     let kind = super::inventory::group_kind(object);
     any(&rule.kinds, &|name| name == object.kind || name == kind)
         && any(&rule.names, &|name| name == object.name || name == object.path())
 }
 
-/// Whether a rule says that a difference is no drift.
+/// Whether a rule matches a difference.
 fn ignores(rule: &Ignore, live: &Object, diff: &FieldDiff) -> bool {
     let below = |around: &str, path: &str| {
         let rest = path.strip_prefix(around.trim_end_matches('/'));
@@ -155,7 +155,7 @@ fn ignores(rule: &Ignore, live: &Object, diff: &FieldDiff) -> bool {
         && any(&rule.managers, &|name| diff.manager.as_deref() == Some(name))
 }
 
-/// An empty list names everything.
+/// Whether a list has a match; an empty list matches everything.
 fn any(list: &[String], is: &dyn Fn(&str) -> bool) -> bool {
     list.is_empty() || list.iter().any(|item| is(item))
 }

@@ -1,6 +1,6 @@
-//! Whether a live object may be taken into a repo, by what it says of whose it is.
+//! Whether a live object may be imported into a repo, by its owner.
 //!
-//! Facts: what every cluster makes by itself (the Service `kubernetes`, each namespace's `ServiceAccount`
+//! Facts: the objects that every cluster creates by itself (the Service `kubernetes`, each namespace's `ServiceAccount`
 //! `default` and `ConfigMap` `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
 //! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
 
@@ -10,20 +10,20 @@ use federate_dialect::Dialects;
 use federate_dialect::import::{maker, refusal};
 use federate_kubernetes::{Finding, Object, Severity};
 
-/// What is judged by.
+/// The rules of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'r> {
-    /// Whether objects of other tools are taken, too.
+    /// Whether objects of other tools are imported, too.
     pub force: bool,
-    /// What we own.
+    /// The `ApplySet` of the managed objects.
     pub inventory: &'r Inventory,
-    /// The control planes whose own objects are left.
+    /// The control planes whose own objects are not imported.
     pub dialects: Dialects,
 }
 
-/// Judges a live object; `named` is whether somebody asked for this very one. `Ok` holds a warning about
-/// one that is taken, `Err` why it is left: an error about a named one.
-pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Finding>, Finding> {
+/// Checks whether a live object may be imported. `named` is whether the user named it. `Ok` may hold a warning; `Err`
+/// says why it is not imported, as an error for a named object and a warning otherwise.
+pub fn check(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Finding>, Finding> {
     let left = |finding: Finding| Finding {
         severity: if named { Severity::Error } else { Severity::Warning },
         pointer: String::new(),
@@ -33,7 +33,7 @@ pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
     if object.deleting() {
         return Err(refused("being-deleted", format!("{} is being deleted", object.id)));
     }
-    // Makers come first: what they make carries the marks of what they themselves are managed by.
+    // Controllers come first: the objects that they create carry the labels of their own managers.
     if let Some(finding) = refusal(object, rules.dialects) {
         return Err(left(finding));
     }
@@ -48,14 +48,14 @@ pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
         }
         Owner::Other(who) => {
             let message = format!("{} belongs to {who}", object.id);
-            let help = "take it out of there first, or take it in all the same with --force";
+            let help = "remove it there first, or import it all the same with --force";
             Err(refused("owned", message).help(help))
         }
         Owner::Ours | Owner::Unmanaged => Ok(None),
     }
 }
 
-/// Who makes an object in every cluster without being asked.
+/// The component that creates this object in every cluster.
 fn made_by_cluster(object: &Object) -> Option<&'static str> {
     let (group, kind, name) = (object.id.group(), object.id.kind.as_str(), object.id.name.as_str());
     let namespace = object.id.namespace.as_deref().unwrap_or_default();
@@ -104,12 +104,12 @@ mod tests {
 
     use super::*;
 
-    fn judged(api_version: &str, kind: &str, mut body: Value, named: bool, force: bool) -> String {
+    fn checked(api_version: &str, kind: &str, mut body: Value, named: bool, force: bool) -> String {
         body["apiVersion"] = json!(api_version);
         body["kind"] = json!(kind);
         let object = Object::of(body, "m1");
         let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
-        match judge(&object, named, Rules { force, inventory: &inventory, dialects: crate::tests::DIALECTS })
+        match check(&object, named, Rules { force, inventory: &inventory, dialects: crate::tests::DIALECTS })
         {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),
@@ -122,33 +122,33 @@ mod tests {
         let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
         let set = json!({"metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": owner}});
         let why = "ReplicaSet shop/web-1 is created by Deployment web, which would create it again in addition to the template";
-        assert_eq!(judged("apps/v1", "ReplicaSet", set.clone(), true, true), format!("left, Error: {why}"));
-        assert_eq!(judged("apps/v1", "ReplicaSet", set, false, false), format!("left, Warning: {why}"));
+        assert_eq!(checked("apps/v1", "ReplicaSet", set.clone(), true, true), format!("left, Error: {why}"));
+        assert_eq!(checked("apps/v1", "ReplicaSet", set, false, false), format!("left, Warning: {why}"));
     }
 
     #[test]
     fn another_tools_objects_are_left_unless_forced() {
         let helm = json!({"metadata": {"name": "web", "namespace": "shop",
             "labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}}});
-        let of = |named, force| judged("apps/v1", "Deployment", helm.clone(), named, force);
+        let of = |named, force| checked("apps/v1", "Deployment", helm.clone(), named, force);
         assert_eq!(of(true, false), "left, Error: Deployment shop/web belongs to Helm (release r)");
         assert_eq!(of(false, false), "left, Warning: Deployment shop/web belongs to Helm (release r)");
         assert!(of(true, true).starts_with("taken, Warning: Deployment shop/web belongs to Helm"));
-        let nobodys = json!({"metadata": {"name": "web", "namespace": "shop"}});
-        assert_eq!(judged("apps/v1", "Deployment", nobodys, true, false), "taken");
+        let unmanaged = json!({"metadata": {"name": "web", "namespace": "shop"}});
+        assert_eq!(checked("apps/v1", "Deployment", unmanaged, true, false), "taken");
     }
 
     #[test]
     fn what_every_cluster_has_is_left() {
         let left = |kind: &str, namespace: &str, name: &str| {
             let body = json!({"metadata": {"name": name, "namespace": namespace}, "type": "Opaque"});
-            judged("v1", kind, body, true, false).starts_with("left")
+            checked("v1", kind, body, true, false).starts_with("left")
         };
         assert!(left("Service", "default", "kubernetes") && !left("Service", "shop", "kubernetes"));
         assert!(left("ServiceAccount", "shop", "default") && !left("ServiceAccount", "shop", "web"));
         assert!(left("ConfigMap", "shop", "kube-root-ca.crt") && !left("ConfigMap", "shop", "web"));
         assert!(!left("Endpoints", "shop", "by-hand") && !left("Secret", "shop", "web"));
         let token = json!({"metadata": {"name": "t"}, "type": "kubernetes.io/service-account-token"});
-        assert!(judged("v1", "Secret", token, true, false).contains("the controller of tokens"));
+        assert!(checked("v1", "Secret", token, true, false).contains("the controller of tokens"));
     }
 }

@@ -1,5 +1,5 @@
-//! What we own in a cluster: an apply set, as `kubectl apply --prune --applyset` keeps it, so that others can
-//! read it.
+//! The objects that federate manages in a cluster are tracked with an ApplySet, as by `kubectl apply --prune
+//! --applyset`, so that other tools can read it.
 //!
 //! Facts: KEP-3659. The parent object carries the label `applyset.kubernetes.io/id` and the annotations
 //! `tooling`, `contains-group-kinds` and `additional-namespaces`; its members carry `part-of`. The
@@ -14,7 +14,7 @@ use super::ownership::PART_OF;
 use super::repo_ref::RepoRef;
 use federate_kubernetes::ObjectRef;
 
-/// The parent of an apply set: a `ConfigMap`.
+/// An `ApplySet`, by its parent, a `ConfigMap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// Its namespace.
@@ -29,12 +29,12 @@ impl std::fmt::Display for Inventory {
     }
 }
 
-/// What a parent says about its members.
+/// The members of an `ApplySet`, as its parent records them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// `Kind.group`, or the kind alone in the core group.
     pub group_kinds: BTreeSet<String>,
-    /// Namespaces of members, the parent's own left out.
+    /// Namespaces of members, without that of the parent.
     pub namespaces: BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ impl Inventory {
         format!("applyset-{}-v1", base64url(&Sha256::digest(text)))
     }
 
-    /// The object with the label that makes it a member.
+    /// Adds the label that makes an object a member.
     pub fn labelled(&self, body: &Value) -> Value {
         let mut body = body.clone();
         let metadata = body.as_object_mut().and_then(|map| {
@@ -94,7 +94,7 @@ impl Inventory {
         id.and_then(Value::as_str) == Some(&self.id())
     }
 
-    /// What the members of these objects are.
+    /// The record of these objects.
     pub fn members<'o>(&self, objects: impl Iterator<Item = &'o ObjectRef>) -> Members {
         let mut members = Members::default();
         for object in objects {
@@ -115,7 +115,7 @@ pub fn group_kind(object: &ObjectRef) -> String {
 }
 
 impl Members {
-    /// Reads them off a parent.
+    /// Reads the record of a parent.
     pub fn of(parent: &Value) -> Self {
         let list = |name: &str| -> BTreeSet<String> {
             let pointer = format!("/metadata/annotations/applyset.kubernetes.io~1{name}");
@@ -125,7 +125,7 @@ impl Members {
         Self { group_kinds: list("contains-group-kinds"), namespaces: list("additional-namespaces") }
     }
 
-    /// Those of both.
+    /// The union of two records.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let union = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.union(b).cloned().collect();

@@ -1,9 +1,9 @@
-//! What is to be done in a member cluster: for each object that is rendered for it, and each that was,
-//! the action that brings what runs to what is wanted, decided before anything is done.
+//! The actions in a member cluster: for each object that is rendered for it, and each that was, the action that brings
+//! the live object to the desired one, decided before anything is done.
 //!
-//! Everything here is a function of what is wanted and of what runs, whether that was read from an API
-//! server or from files: `apply`, its dry runs and `drift` decide by the same code. What an apply makes
-//! of an object is computed by the server's own rules ([`federate_apiserver`]).
+//! Everything here is a function of the desired and the live objects, whether those were read from an API server or
+//! from files: `apply`, its dry runs and `drift` decide by the same code. The result of an apply is computed by the
+//! rules of the API server ([`federate_apiserver`]).
 
 use std::sync::Arc;
 
@@ -38,30 +38,30 @@ pub use inventory::Inventory;
 pub use replace::Replaced;
 pub use repo_ref::RepoRef;
 
-/// The field manager that everything is applied as.
+/// The field manager of all applies.
 pub const MANAGER: &str = "federate";
 
-/// What is done about an object.
+/// The kind of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionKind {
-    /// It is not there, and is created.
+    /// The object does not exist, and is created.
     Create,
-    /// It is ours, and differs.
+    /// The object is managed, differs, and is updated.
     Update,
-    /// It is there, but not ours: it is taken over.
+    /// The object exists, is not managed, and is adopted.
     Adopt,
-    /// Nothing is to be done.
+    /// The object is as it should be.
     Unchanged,
-    /// It is there, and must not be taken over.
+    /// The object exists, is not managed, and is not adopted.
     Conflict,
-    /// Nothing is done, for another reason.
+    /// Nothing is done for another reason.
     Skip,
-    /// It is ours, and no longer wanted.
+    /// The object is managed, is no longer rendered, and is deleted.
     Delete,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -71,11 +71,11 @@ pub enum Outcome {
     Done,
     /// The API server refused it, or would.
     Failed,
-    /// It should have been done and was not; `reason` says why.
+    /// It was not tried; `reason` says why.
     NotTried,
 }
 
-/// What is done about one object in one cluster, as it is shown.
+/// An action about one object in one cluster, as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
@@ -84,40 +84,40 @@ pub struct Action {
     pub cluster: ClusterName,
     /// The object.
     pub object: ObjectRef,
-    /// What is done.
+    /// The kind of the action.
     pub action: ActionKind,
-    /// Whether pods are replaced by it.
+    /// Whether it replaces pods.
     pub restarts_pods: bool,
     /// The fields that it changes.
     pub diffs: Vec<FieldDiff>,
     /// Why, where it is a conflict, skipped, or not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What the API server said, where it failed.
+    /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The object as it will stand afterwards; absent where it will be gone, or where nobody asked.
+    /// The resulting object; absent where the object is deleted, or where results are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,
 }
 
-/// A field that is not as it is wanted.
+/// A field that differs from the desired one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldDiff {
     /// The field, as [`paths`] names it.
     pub path: String,
-    /// What it should be; absent where it should not be there.
+    /// The desired value; absent where the field should be absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<Value>,
-    /// What it is; absent where it is not there.
+    /// The live value; absent where the field is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Value>,
-    /// Who wrote it last.
+    /// The manager that wrote it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
-    /// When, in RFC 3339 notation.
+    /// The time of that write, in RFC 3339 notation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
@@ -132,11 +132,11 @@ pub struct Actions {
     pub kind: &'static str,
     /// Sorted by cluster and object.
     pub actions: Vec<Action>,
-    /// The clusters that the run was about, sorted by name.
+    /// The clusters of the run, sorted by name.
     pub clusters: Vec<ClusterReport>,
 }
 
-/// How a run ended in one cluster.
+/// The result of a run in one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReport {
@@ -145,19 +145,19 @@ pub struct ClusterReport {
     pub name: ClusterName,
     /// `failed` where the cluster could not be read or an action failed, `not-tried` where an action was not tried.
     pub outcome: Outcome,
-    /// Why the cluster as a whole failed: nothing is known of objects that no action names.
+    /// Why the cluster as a whole failed; objects without an action were not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether the actions are a prediction: no API server was asked what it makes of the objects.
+    /// Whether the actions are a prediction, because no API server dry-ran them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub predicted: bool,
-    /// What is worth knowing about the cluster.
+    /// Warnings about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl ClusterReport {
-    /// What follows from the actions in a cluster, and from what concerns the cluster as a whole.
+    /// The report of a cluster with these actions, and with an error of the cluster as a whole.
     pub fn of(name: ClusterName, actions: &[Action], error: Option<String>) -> Self {
         let outcomes = || actions.iter().map(|action| action.outcome);
         let outcome = match &error {
@@ -176,7 +176,7 @@ impl Actions {
     }
 }
 
-/// An object without what is a controller's, and without its status.
+/// An object without its status and the fields that controllers own.
 pub fn plain(object: &Value) -> Value {
     let mut object = specified(object);
     if let Some(map) = object.as_object_mut() {
@@ -185,20 +185,20 @@ pub fn plain(object: &Value) -> Value {
     object
 }
 
-/// An object without what is a controller's.
+/// An object without the fields that controllers own.
 fn specified(object: &Value) -> Value {
     let mut object = object.clone();
     controlled::remove_controlled(&mut object);
     object
 }
 
-/// The fields in which what runs differs from what it will be, Secrets' values as digests, with who wrote
-/// them last.
+/// The fields in which the live object differs from the result, with who wrote them last. Values of Secrets are
+/// digests.
 pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
     compared(live, (plain(live), plain(result)), key)
 }
 
-/// The fields in which what runs differs from `rendered`, those that nobody rendered and the status too.
+/// The fields in which the live object differs from `rendered`, including the status and fields that are not rendered.
 pub fn all_diffs(live: &Value, rendered: &Value, key: &DigestKey) -> Vec<FieldDiff> {
     compared(live, (specified(live), specified(rendered)), key)
 }
@@ -207,7 +207,7 @@ fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -
     hide(&mut [&mut from, &mut to], key);
     let blame = blame::Blame::of(live);
     let diff = |change: crate::change::PathChange| {
-        // Whoever removed a field left no trace.
+        // `managedFields` does not say who removed a field.
         let last = change.from.as_ref().and_then(|_| blame.last(&change.path));
         let (manager, time) = last.unzip();
         FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
@@ -215,13 +215,14 @@ fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -
     paths(&from, &to).into_iter().map(diff).collect()
 }
 
-/// The difference without the label of our inventory, which is none to anybody.
-fn unmarked(diff: FieldDiff) -> Option<FieldDiff> {
+/// The difference without the label of the `ApplySet`.
+fn without_label(diff: FieldDiff) -> Option<FieldDiff> {
     without(diff, "/metadata/labels", PART_OF)
 }
 
-/// The difference without what `kubectl apply` remembers: nobody reads it when the object is ours.
-fn unremembered(diff: FieldDiff) -> Option<FieldDiff> {
+/// The difference without the annotation of `kubectl apply`, which has no meaning once the object is managed by
+/// federate.
+fn without_last_applied(diff: FieldDiff) -> Option<FieldDiff> {
     without(diff, "/metadata/annotations", "kubectl.kubernetes.io/last-applied-configuration")
 }
 
@@ -232,7 +233,7 @@ fn without(mut diff: FieldDiff, map: &str, key: &str) -> Option<FieldDiff> {
         return None;
     }
     if diff.path == map {
-        // Where one side has no such map, it is reported as one.
+        // Where one side has no such map, the map is one difference.
         for side in [&mut diff.desired, &mut diff.live] {
             if let Some(map) = side.as_mut().and_then(Value::as_object_mut) {
                 map.remove(key);

@@ -1,8 +1,8 @@
-//! Values of one object laid over the fields of another, without knowledge of their kind.
+//! Merges the values of one object into another without a schema.
 
 use serde_json::{Map, Value};
 
-/// The fields of `shape`, with the values that `values` has for them; those it does not have are left out.
+/// The fields of `shape` with their values in `values`; fields that `values` does not have are removed.
 pub(super) fn project(shape: &Value, values: &Value) -> Value {
     match (shape, values) {
         (Value::Object(shape), Value::Object(values)) => {
@@ -10,7 +10,7 @@ pub(super) fn project(shape: &Value, values: &Value) -> Value {
                 |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
             Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
         }
-        // Of items with names, those that others have added stay theirs.
+        // Named items that are not in `shape` belong to others.
         (Value::Array(shape), Value::Array(values)) if named(shape) && named(values) => {
             let item = |shape: &Value| {
                 let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
@@ -29,7 +29,7 @@ fn named(list: &[Value]) -> bool {
     names.is_some_and(|names| names.len() == list.len())
 }
 
-/// An object with the values of another for the fields that that has.
+/// An object with the fields of `values` replaced.
 pub(super) fn overlaid(object: &Value, values: &Value) -> Value {
     match (object, values) {
         (Value::Object(object), Value::Object(values)) => {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_go_over_what_is_there_and_items_over_those_of_their_name() {
+    fn values_replace_fields_and_items_of_the_same_name() {
         let live = json!({"a": 1, "list": [{"name": "x", "image": "1", "more": true}, {"name": "y"}], "set": [1, 2]});
         let sent = json!({"b": 2, "list": [{"name": "x", "image": "2"}], "set": [3]});
         assert_eq!(

@@ -1,20 +1,19 @@
-//! Whose a live object is: ours, another tool's, or nobody's in particular; and taking fields over from
-//! `kubectl apply`.
+//! The owner of a live object: federate, another tool, or none; and the handover of fields from other tools.
 //!
 //! Facts: the tracking annotation and label of Argo CD, the labels of Flux' controllers, those of Helm 3,
-//! and KEP-3659 (apply sets): the label `applyset.kubernetes.io/part-of`.
+//! and KEP-3659 (ApplySets): the label `applyset.kubernetes.io/part-of`.
 
 use serde_json::Value;
 
 use super::MANAGER;
 use federate_apiserver::managed::{Managed, ManagerEntry, Operation, Owned};
 
-/// The label by which an object says which apply set it belongs to.
+/// The label that names the `ApplySet` of an object.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 
-/// Field managers of tools that keep whole objects, whose fields are handed over when an object is adopted: fields
-/// that are theirs and no longer rendered would stay for ever. `kubectl`, `kubectl apply --server-side`, and Helm
-/// and Argo CD write under one name by updating and by applying. Who is not listed stays a co-owner.
+/// The field managers whose fields are handed over when an object is adopted: otherwise a field that they own would
+/// stay after it is no longer rendered. `kubectl` and `kubectl apply --server-side` share a name, and so do updates
+/// and applies of Helm and Argo CD. Other managers stay co-owners.
 const HANDED_OVER: [(&str, Option<Operation>); 6] = [
     ("kubectl-client-side-apply", None),
     ("kubectl", Some(Operation::Apply)),
@@ -27,18 +26,18 @@ const HANDED_OVER: [(&str, Option<Operation>); 6] = [
 /// The field manager of Argo CD.
 const ARGO_CD: &str = "argocd-controller";
 
-/// Whose an object is.
+/// The owner of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// It belongs to the apply set that we apply, or we have applied it before.
+    /// federate: the object belongs to the `ApplySet`, or federate has applied it before.
     Ours,
-    /// Another tool keeps it, which this names.
+    /// Another tool, by name.
     Other(String),
-    /// No tool says that it is its own.
+    /// No tool claims it.
     Unmanaged,
 }
 
-/// Whose a live object is. `set` is the id of our apply set.
+/// The owner of a live object. `set` is the id of the `ApplySet`.
 pub fn owner(live: &Value, set: &str) -> Owner {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
     match text("/metadata/labels/applyset.kubernetes.io~1part-of") {
@@ -78,7 +77,7 @@ pub(super) fn is_ours(owner: &ManagerEntry) -> bool {
     owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 
-/// The object that made another and goes on changing it.
+/// The controller that owns an object.
 fn controller(live: &Value) -> Option<String> {
     let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
@@ -86,19 +85,19 @@ fn controller(live: &Value) -> Option<String> {
     Some(format!("{} {}", text("kind"), text("name")))
 }
 
-/// Whether a live object is in the apply set because we applied it. The label alone does not say so:
-/// controllers copy the labels of what they serve, as those of a Service to its `EndpointSlice`s.
+/// Whether a live object is a member of the `ApplySet` because federate has applied it. The label alone does not
+/// prove it: controllers copy labels, such as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
     let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
     let managed = Managed::read(live).unwrap_or_default();
-    // A dump may leave out who wrote what.
+    // A dump may lack `managedFields`.
     let applied =
         if managed.0.is_empty() { controller(live).is_none() } else { managed.0.keys().any(is_ours) };
     label.and_then(Value::as_str) == Some(set) && applied
 }
 
-/// The object with the fields that other tools own handed over to us, so that those we do not apply are removed as
-/// they would have been; `None` where there is nothing to hand over.
+/// The object with the fields of other tools handed over to federate, so that an apply removes those that are not
+/// rendered; `None` where there is nothing to hand over.
 pub fn handed_over(live: &Value) -> Option<Value> {
     let mut managed = Managed::read(live)?;
     let theirs: Vec<ManagerEntry> = managed
@@ -145,7 +144,7 @@ mod tests {
         let with = |metadata: Value| owner(&json!({"metadata": metadata}), "applyset-us");
         let other = |metadata: Value| match with(metadata) {
             Owner::Other(who) => who,
-            whose => format!("{whose:?}"),
+            owner => format!("{owner:?}"),
         };
         assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Owner::Ours);
         assert_eq!(other(json!({"labels": {PART_OF: "applyset-x"}})), "the ApplySet applyset-x");
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn copied_labels_make_no_members() {
+    fn copied_labels_do_not_make_members() {
         let object = |metadata: Value| {
             let mut metadata = metadata;
             metadata["labels"] = json!({PART_OF: "applyset-us"});

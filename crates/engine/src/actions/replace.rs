@@ -1,9 +1,8 @@
-//! Replacing: what an API server refuses to change and would create, is deleted and created anew, where that is
-//! allowed and loses nothing.
+//! Replaces objects with immutable changes: they are deleted and created again where that is allowed and loses no data.
 //!
 //! Facts: the template of a Job, the `roleRef` of a binding, the type of a Secret, the data of an immutable
-//! `ConfigMap` or Secret, the claims and the selector of a `StatefulSet` cannot be changed. Pods of a `StatefulSet` that
-//! is deleted with the policy `Orphan` run on, and the next one of their selector takes them over.
+//! `ConfigMap` or Secret, the claims and the selector of a `StatefulSet` cannot be changed. Pods of a `StatefulSet`
+//! that is deleted with the policy `Orphan` run on, and the next one of their selector takes them over.
 
 use serde_json::Value;
 
@@ -11,14 +10,14 @@ use super::decide::Rules;
 use federate_apiserver::{Failure, Kind, applied};
 use federate_kubernetes::ObjectRef;
 
-/// On an object that may be deleted and created anew: `enabled`.
+/// The annotation with which (`enabled`) an object may be deleted and created again.
 const REPLACE: &str = "federate.dev/replace";
 
-/// Kinds that `--replace` is about: what they hold is rendered, or goes on running without them.
+/// Kinds that `--replace` replaces: their contents are rendered, or run on without them.
 const REPLACED_KINDS: [&str; 6] =
     ["Job", "ConfigMap", "Secret", "RoleBinding", "ClusterRoleBinding", "StatefulSet"];
 
-/// Kinds that hold what cannot be made again.
+/// Kinds that hold data that cannot be restored.
 const NEVER: [&str; 4] =
     ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
 
@@ -29,19 +28,19 @@ pub struct Replaced {
     pub uid: String,
     /// Its resource version.
     pub resource_version: String,
-    /// Whether what it owns stays.
+    /// Whether its dependents are orphaned.
     pub orphans: bool,
 }
 
-/// What comes of an update that an API server would refuse.
+/// What is done about an update that an API server would refuse.
 pub(super) enum Replacement {
-    /// The object is deleted, and becomes this when it is created anew.
+    /// The object is deleted, and created again as this one.
     Done(Replaced, Value),
-    /// What would allow it; empty where nothing does.
+    /// What would allow the replacement; empty where nothing does.
     Possible(String),
 }
 
-/// Whether an object is deleted and created anew. `body` is what is applied.
+/// Decides whether an object is deleted and created again. `body` is the applied body.
 pub(super) fn replacement(
     (object, known): (&ObjectRef, &Kind),
     live: &Value,
@@ -50,11 +49,11 @@ pub(super) fn replacement(
 ) -> Replacement {
     let kind = object.kind.as_str();
     let created: Result<Value, Failure> = match applied(None, body, &rules.write(known)) {
-        // Whether it can be created, the API server says.
+        // The API server says whether it can be created.
         Err(_) if rules.server => Ok(body.clone()),
         created => created,
     };
-    // What would not be created either is simply wrong.
+    // An object that cannot be created either is invalid.
     let (Ok(created), false) = (created, NEVER.contains(&kind)) else {
         return Replacement::Possible(String::new());
     };
@@ -72,6 +71,7 @@ pub(super) fn replacement(
         let replaced = Replaced { uid: text("uid"), resource_version: text("resourceVersion"), orphans };
         return Replacement::Done(replaced, created);
     }
-    let annotation = format!("the annotation `{REPLACE}: enabled` lets it be deleted and created anew");
+    let annotation =
+        format!("the annotation `{REPLACE}: enabled` allows federate to delete it and create it again");
     Replacement::Possible(if by_kind { format!("`--replace`, or {annotation}") } else { annotation })
 }

@@ -1,5 +1,5 @@
-//! Where the objects of an `ApplySet` come from, as its parent remembers it: so that no other repo takes the set for
-//! its own and deletes what it does not know, and so that anyone sees which commit runs in a cluster.
+//! The repo that the objects of an `ApplySet` come from, as its parent records it: so that no other repo uses the
+//! same set and deletes objects that it does not render, and so that everyone sees which commit runs in a cluster.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -8,10 +8,10 @@ const REPOSITORY: &str = "federate.dev/repository";
 const PATH: &str = "federate.dev/path";
 const REVISION: &str = "federate.dev/revision";
 
-/// How many characters of a repository's name go into the name of its `ApplySet`.
+/// The number of characters of a repository's name in the name of its `ApplySet`.
 const NAMED: usize = 30;
 
-/// A repo as its clones have it in common.
+/// A repo, the same for all its clones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepoRef {
     /// The repository: the address of its remote, without scheme and user, such as `example.com/shop/deploy`.
@@ -23,22 +23,22 @@ pub struct RepoRef {
 }
 
 impl RepoRef {
-    /// The repo at the address of a git remote, which many notations mean alike.
+    /// The repo at the address of a git remote, in any notation.
     pub fn of_url(url: &str, path: &str, revision: Option<String>) -> Self {
         let (host, rest) = match url.split_once("://") {
             Some((_, address)) => address.split_once('/').unwrap_or((address, "")),
             None if url.starts_with('/') => ("", url),
-            // `git@example.com:shop/deploy` is `ssh://git@example.com/shop/deploy`.
+            // `git@example.com:shop/deploy` means `ssh://git@example.com/shop/deploy`.
             None => url.split_once(':').unwrap_or(("", url)),
         };
-        // What stands before the host may be credentials.
+        // The part before the host may be credentials.
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_lowercase();
         let rest = rest.trim_matches('/');
         let repository = format!("{host}/{}", rest.strip_suffix(".git").unwrap_or(rest));
         Self { repository, path: path.trim_matches('/').to_owned(), revision }
     }
 
-    /// Reads it off a parent; `None` where that does not say.
+    /// Reads it from a parent; `None` where the parent names no repo.
     pub fn of_parent(parent: &Value) -> Option<Self> {
         let annotations = parent.pointer("/metadata/annotations")?;
         let text = |key: &str| annotations.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -49,7 +49,7 @@ impl RepoRef {
         })
     }
 
-    /// Whether both are the same folder of the same repository, in whatever revision.
+    /// Whether both are the same folder of the same repository, in any revision.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.repository, &self.path) == (&other.repository, &other.path)
     }
@@ -63,7 +63,7 @@ impl RepoRef {
         }
     }
 
-    /// The name of the `ApplySet` where nobody names one: legible, and another for each folder of each repository.
+    /// The default name of the `ApplySet`: readable, and unique to each folder of each repository.
     pub fn set_name(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.repository, self.path));
         let digest = digest.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));

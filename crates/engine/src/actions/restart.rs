@@ -1,8 +1,8 @@
 //! Whether an action replaces pods: only a change of the pod template does, in kinds that roll it out.
 //!
 //! Facts: `Deployment`, `StatefulSet` and `DaemonSet` of `apps/v1`; with the update strategy `OnDelete` pods stay as
-//! they are until somebody deletes them, and a paused Deployment waits. `metadata.generation` is no
-//! sign: defaults that are spelt out, or annotations, can raise it without a restart.
+//! they are until they are deleted, and a paused Deployment waits. `metadata.generation` does not tell:
+//! explicit defaults or annotations can raise it without a restart.
 
 use serde_json::Value;
 

@@ -1,13 +1,13 @@
-//! The paths of [`change::paths`](crate::change::paths), read again: step by step, and as JSON pointers.
+//! Parses the paths of [`change::paths`](crate::change::paths) into steps and JSON pointers.
 
 use serde_json::Value;
 
-/// A step of a path, as reports name it.
+/// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A field, or a place in a list.
+    /// A field, or an index of a list.
     Field(String),
-    /// The item of a list with these values of keys, as texts.
+    /// The item of a list with these values of its keys, as text.
     Item(Vec<(String, String)>),
     /// The item of a set.
     Value(String),
@@ -46,12 +46,12 @@ fn unquoted(text: &str) -> String {
     serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned())
 }
 
-/// A value as paths write it.
+/// A value, as paths show it.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The path as the JSON pointer of the same field in an object; `None` where an item is not there.
+/// The JSON pointer of the field in an object; `None` where an item does not exist.
 pub(super) fn pointer(path: &str, object: &Value) -> Option<String> {
     let mut pointer = String::new();
     let mut at = Some(object);
@@ -61,7 +61,7 @@ pub(super) fn pointer(path: &str, object: &Value) -> Option<String> {
             Step::Item(keys) => {
                 let list = at?;
                 let exact = place(list, &|item| keys.iter().all(|key| has(item, key) == Some(true)));
-                // A key that an item leaves out has its default.
+                // A key that an item omits has its default.
                 exact
                     .or_else(|| place(list, &|item| keys.iter().all(|key| has(item, key).unwrap_or(true))))?
             }
@@ -77,7 +77,7 @@ fn place(list: &Value, is: &dyn Fn(&Value) -> bool) -> Option<String> {
     list.as_array()?.iter().position(is).map(|place| place.to_string())
 }
 
-/// Whether an item has this value; `None` where it leaves the key out.
+/// Whether an item has this value; `None` where it omits the key.
 fn has(item: &Value, (key, value): &(String, String)) -> Option<bool> {
     item.get(key).map(|found| text(found) == *value)
 }

@@ -1,17 +1,16 @@
 //! Whether an object is as federate applied it last, by `managedFields` alone.
 //!
-//! This needs no knowledge of the kind: the API server has written down which fields belong to us, and how it told
-//! items of lists apart.
+//! This needs no schema: the API server has recorded the fields that federate owns, and the keys of list items.
 //!
 //! Facts: the format `FieldsV1`: `f:NAME` is a field, `k:KEYS` an item of a list by its keys, `v:VALUE` an item of a
-//! set, `.` the thing itself.
+//! set, `.` the value itself.
 
 use serde_json::{Map, Value};
 
 use super::MANAGER;
 
-/// Whether an apply of `body` would leave `live` as it is: the fields that are ours are those of `body`, and have its
-/// values. `false` also where that cannot be told.
+/// Whether an apply of `body` would leave `live` unchanged: federate owns the fields of `body` and no others, and
+/// they have the same values. `false` also where that is not known.
 pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let is = |entry: &Value, key: &str, value: &str| entry.get(key).is_some_and(|found| found == value);
@@ -27,7 +26,7 @@ pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
     fields.is_some_and(|fields| same(fields, live, &unnamed(body)))
 }
 
-/// An object without what it is called: nobody owns that.
+/// An object without its type and name, which nobody owns.
 fn unnamed(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(map) = body.as_object_mut() {
@@ -67,7 +66,7 @@ fn same(fields: &Map<String, Value>, live: &Value, body: &Value) -> bool {
     }
 }
 
-/// How an item of a list is known.
+/// How an item of a list is identified.
 enum Item {
     Keys(Map<String, Value>),
     Value(Value),
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_applied_is_unchanged_until_a_value_or_a_field_differs() {
+    fn an_applied_object_is_unchanged_until_a_value_or_a_field_differs() {
         assert!(is_applied(&live(), &body()));
         let with = |pointer: &str, value: Value| {
             let mut body = body();
@@ -125,7 +124,7 @@ mod tests {
         assert!(!with("/spec/list", json!([{"name": "p"}])), "a field that is no longer rendered");
         assert!(!with("/spec/list", json!([])));
         assert!(!with("/spec/set", json!(["t"])));
-        assert!(!with("/metadata/labels", json!({"x": "1", "y": "2"})), "one that is not ours yet");
-        assert!(!is_applied(&json!({"apiVersion": "v2"}), &body()), "nobody says what is ours");
+        assert!(!with("/metadata/labels", json!({"x": "1", "y": "2"})), "one that federate does not own yet");
+        assert!(!is_applied(&json!({"apiVersion": "v2"}), &body()), "without managedFields nothing is known");
     }
 }

@@ -64,8 +64,8 @@ impl Lists {
 
     fn fields(&mut self, structure: &Struct, around: &str) {
         for (name, field) in &structure.fields {
-            if let Type::List { item, relation } = field.ty.resolve() {
-                let matching = of_type(relation, item);
+            if let Type::List { item, list_type } = field.ty.resolve() {
+                let matching = of_type(list_type, item);
                 self.by_field.entry(name.clone()).or_default().insert(around.to_owned(), matching);
             }
             self.visit(&field.ty, name);
@@ -155,7 +155,9 @@ mod tests {
         LISTS.rule(field, around).map(|rule| match rule {
             Matching::Keys(keys) => keys
                 .iter()
-                .map(|(key, default)| default.as_ref().map_or(key.clone(), |default| format!("{key}={default}")))
+                .map(|(key, default)| {
+                    default.as_ref().map_or(key.clone(), |default| format!("{key}={default}"))
+                })
                 .collect::<Vec<_>>()
                 .join(","),
             Matching::Set => "set".to_owned(),

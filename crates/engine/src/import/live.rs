@@ -197,7 +197,14 @@ impl LiveImport<'_> {
 
     /// Handles an object that the repo already has. Fields that the control plane retains in the cluster are not
     /// differences.
-    fn existing(&mut self, known: &Object, live: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
+    fn existing(
+        &mut self,
+        known: &Object,
+        live: &Object,
+        kind: &Kind,
+        id: ObjectRef,
+        body: Value,
+    ) -> NewObject {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
         differences(&known.body, &body, "", self.options.import.dialects, &mut edits);

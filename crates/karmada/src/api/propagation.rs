@@ -74,11 +74,13 @@ crd! {
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub(crate) struct AffinityTerm {
         pub affinity_name: String = required("affinityName", Filled),
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub overflow_affinities: Vec<OverflowAffinity> = optional("overflowAffinities"),
     }
     flatten {
         pub affinity: ClusterAffinity,
+    }
+    then {
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub overflow_affinities: Vec<OverflowAffinity> = optional("overflowAffinities"),
     }
 }
 

@@ -158,7 +158,7 @@ impl Binding {
             let all = all.filter_map(|(name, amount)| Some((name.clone(), Quantity::from_json(amount)?)));
             Requirements { requests: all.filter(|(_, amount)| amount.value() > 0).collect() }
         };
-        let asked = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
+        let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
         let report =
             |one: AggregatedStatus| (one.cluster_name, Status { health: one.health, status: one.status });
         let applied = object.annotation(APPLIED_PLACEMENT);
@@ -184,7 +184,7 @@ impl Binding {
             },
             failover: spec.failover,
             propagate_deps: spec.propagate_deps,
-            fresh: asked.is_some_and(|(asked, last)| asked > last),
+            fresh: requested.is_some_and(|(requested, last)| requested > last),
             generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
             scheduled_generation: status.scheduler_observed_generation,
             unhealthy_since: BTreeMap::new(),

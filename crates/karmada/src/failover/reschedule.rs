@@ -88,7 +88,7 @@ impl Binding {
             fresh: self.fresh,
             descending: decide::ties_descend(&Object::named("v1", "Template", "t", template)),
         };
-        let estimator = Estimator::new(clusters, behaviour.room_on_models);
+        let estimator = Estimator::new(clusters, behaviour.model_estimate);
         let scheduler = Scheduler { behaviour, clusters, estimator: &estimator };
         let eligibility = Eligibility::new(placement, clusters, behaviour.held_api);
         scheduler.schedule(&subject, placement, &eligibility, &mut Trace::default())

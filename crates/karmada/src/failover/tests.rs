@@ -10,7 +10,7 @@ fn at(seconds: i64) -> Timestamp {
     START.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-fn cluster(name: &str, ready: &str, taints: Value) -> Object {
+fn cluster(name: &str, ready: &str, taints: &Value) -> Object {
     let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": START});
     let enablement = json!({"groupVersion": "apps/v1", "resources": [{"kind": "Deployment"}]});
     let body = json!({
@@ -42,7 +42,7 @@ fn options(release: &str) -> Options {
 #[test]
 fn before_1_14_the_control_plane_taints_and_evicts() {
     let run = |release: &str| {
-        let objects = [cluster("m1", "False", json!([])), cluster("m2", "True", json!([])), binding()];
+        let objects = [cluster("m1", "False", &json!([])), cluster("m2", "True", &json!([])), binding()];
         let mut plane = ControlPlane::new(&objects, options(release)).unwrap();
         let effects = |plane: &ControlPlane| {
             plane.members()[0].taints().iter().map(|taint| taint.effect.clone()).collect::<Vec<_>>()
@@ -64,7 +64,7 @@ fn before_1_14_the_control_plane_taints_and_evicts() {
 fn before_1_15_the_flag_says_how_taints_evict() {
     let mode = |release: &str| {
         let taint = json!([{"key": "broken", "effect": "NoExecute", "timeAdded": START}]);
-        let objects = [cluster("m1", "True", taint), cluster("m2", "True", json!([])), binding()];
+        let objects = [cluster("m1", "True", &taint), cluster("m2", "True", &json!([])), binding()];
         let options = Options { taint_eviction: true, ..options(release) };
         let mut plane = ControlPlane::new(&objects, options).unwrap();
         plane.settle(at(10));

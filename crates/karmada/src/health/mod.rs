@@ -60,8 +60,8 @@ fn wanted(live: &Object) -> i64 {
 
 fn replicated(live: &Object) -> Health {
     let (updated, available) = (status(live, "updatedReplicas"), status(live, "availableReplicas"));
-    let asked = live.at(&["spec", "replicas"]).is_some_and(|replicas| !replicas.is_null());
-    let wanted = if asked { wanted(live) } else { updated };
+    let given = live.at(&["spec", "replicas"]).is_some_and(|replicas| !replicas.is_null());
+    let wanted = if given { wanted(live) } else { updated };
     all([
         observed(live),
         at_least("replicas are updated", updated, wanted),

@@ -65,7 +65,7 @@ pub(super) fn serves(rule: Rule, object: &Object) -> bool {
 pub(super) fn answer(
     rule: Rule,
     object: &Object,
-    asked: &OperationInput<'_>,
+    input: &OperationInput<'_>,
     behaviour: &Behaviour,
 ) -> Option<Value> {
     if !serves(rule, object) {
@@ -79,12 +79,12 @@ pub(super) fn answer(
         }
         Rule::Revision => {
             let mut body = object.body.clone();
-            revise::revise(&mut body, asked.replicas);
+            revise::revise(&mut body, input.replicas);
             Some(body)
         }
         Rule::Retention => {
             let mut body = object.body.clone();
-            retain::by_kind(&mut body, asked.live?, behaviour.service_accounts).ok()?;
+            retain::by_kind(&mut body, input.live?, behaviour.service_accounts).ok()?;
             Some(body)
         }
         Rule::Health => Some(Value::Bool(health::health(object, behaviour).state == HealthState::Healthy)),

@@ -26,11 +26,11 @@ impl Interpreter<'_> {
     /// rules about live objects get those that are known.
     pub(crate) fn examine(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut run = |rule: Rule, object: &Object, asked: &OperationInput<'_>| {
-            if self.who(&object.id, rule).is_empty() {
+        let mut run = |rule: Rule, object: &Object, input: &OperationInput<'_>| {
+            if self.customizations(&object.id, rule).is_empty() {
                 return;
             }
-            if let Some(Err(failed)) = self.answer(rule, object, asked) {
+            if let Some(Err(failed)) = self.answer(rule, object, input) {
                 let what = format!("is not interpreted by `{}`", rule.field());
                 findings.push(failed.finding(Severity::Warning, "script-failed", &object.id, &what));
             }

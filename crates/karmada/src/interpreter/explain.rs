@@ -10,16 +10,16 @@ impl Interpreter<'_> {
     /// Adds a step for each rule that a script answers.
     pub(crate) fn explain(&self, template: &Object, running: &[&Object], trace: &mut Trace) {
         for rule in Rule::ALL {
-            let who: Vec<String> = self
-                .who(&template.id, rule)
+            let customizations: Vec<String> = self
+                .customizations(&template.id, rule)
                 .iter()
                 .map(|one| format!("{} ({})", one.id, one.origin))
                 .collect();
-            if who.is_empty() {
+            if customizations.is_empty() {
                 continue;
             }
             let answer = self.answer_text(rule, template, running);
-            trace.step(|| format!("{} is answered by {}{answer}", rule.field(), who.join(", ")));
+            trace.step(|| format!("{} is answered by {}{answer}", rule.field(), customizations.join(", ")));
         }
     }
 

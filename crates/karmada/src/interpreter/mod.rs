@@ -117,7 +117,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// The names of the customizations that answer for a rule.
-    pub(super) fn who(&self, id: &ObjectRef, rule: Rule) -> Vec<&'a Object> {
+    pub(super) fn customizations(&self, id: &ObjectRef, rule: Rule) -> Vec<&'a Object> {
         let most = if rule == Rule::Dependencies { usize::MAX } else { 1 };
         self.scripts(id, rule).take(most).map(|script| script.customization).collect()
     }
@@ -140,7 +140,7 @@ impl<'a> Interpreter<'a> {
 
     /// The health of a live object, where a script interprets it.
     pub(super) fn health(&self, live: &Object) -> Option<Health> {
-        let customization = self.who(&live.id, Rule::Health).into_iter().next()?;
+        let customization = self.customizations(&live.id, Rule::Health).into_iter().next()?;
         Some(match self.is_healthy(live)? {
             Ok(healthy) => Health::of(healthy, format!("{} says so", customization.id)),
             Err(failed) => Health::unknown(failed.message),
@@ -152,19 +152,19 @@ impl<'a> Interpreter<'a> {
         &self,
         rule: Rule,
         object: &Object,
-        asked: &OperationInput<'_>,
+        input: &OperationInput<'_>,
     ) -> Option<Result<Value, Failed>> {
         let scripted = match rule {
             Rule::Replicas => self.replicas(object),
             Rule::Components => self.components(object),
-            Rule::Revision => self.revised(object, asked.replicas),
-            Rule::Retention => self.retained(&object.body, &asked.live?.body, &object.id),
+            Rule::Revision => self.revised(object, input.replicas),
+            Rule::Retention => self.retained(&object.body, &input.live?.body, &object.id),
             Rule::Health => self.is_healthy(object).map(|verdict| verdict.map(Value::Bool)),
             Rule::Dependencies => self.references(object).map(|found| found.map(Value::Array)),
             Rule::StatusReflection => self.reflected(object),
-            Rule::StatusAggregation => self.aggregated(object, asked.items),
+            Rule::StatusAggregation => self.aggregated(object, input.items),
         };
-        scripted.or_else(|| builtin::answer(rule, object, asked, &self.behaviour).map(Ok))
+        scripted.or_else(|| builtin::answer(rule, object, input, &self.behaviour).map(Ok))
     }
 }
 

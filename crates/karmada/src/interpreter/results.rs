@@ -17,8 +17,11 @@ pub(super) type Checked = Result<Value, Failure>;
 static NODE_CLAIM: LazyLock<[(&str, Type); 3]> = LazyLock::new(|| {
     [
         ("hardNodeAffinity", Type::Named("NodeSelector")),
-        ("nodeSelector", Type::Map { value: Box::new(Type::Text), whole: false }),
-        ("tolerations", Type::List { item: Box::new(Type::Named("Toleration")), relation: ListType::Atomic }),
+        ("nodeSelector", Type::Map { value: Box::new(Type::Text), atomic: false }),
+        (
+            "tolerations",
+            Type::List { item: Box::new(Type::Named("Toleration")), list_type: ListType::Atomic },
+        ),
     ]
 });
 

@@ -20,8 +20,8 @@ pub(super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<
         let current = patch::get(manifest, &tokens)
             .and_then(Value::as_str)
             .ok_or_else(|| format!("there is no text at `{path}`, where an image should be"))?;
-        let mut image =
-            Image::parse(current).ok_or_else(|| format!("`{current}` at `{path}` is no image reference"))?;
+        let mut image = Image::parse(current)
+            .ok_or_else(|| format!("`{current}` at `{path}` is not an image reference"))?;
         if !image.tag.is_empty() {
             image.digest.clear();
         }

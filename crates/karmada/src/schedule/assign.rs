@@ -49,7 +49,7 @@ pub(super) fn assign_tiers(
         left -= take;
     }
     if left > 0 {
-        return Err(Failure::no_room(
+        return Err(Failure::capacity_reason(
             round.behaviour,
             format!("{left} of {} replicas find no room in any tier", round.subject.workload.replicas),
         ));
@@ -112,12 +112,12 @@ fn divide_by_room(
     kept: &[(usize, i64)],
     trace: &mut Trace,
 ) -> Result<Assigned, Failure> {
-    let room = wrap(votes.iter().map(|(_, room)| room).sum());
-    if room < target {
-        return Err(Failure::no_room(
+    let available = wrap(votes.iter().map(|(_, available)| available).sum());
+    if available < target {
+        return Err(Failure::capacity_reason(
             round.behaviour,
             format!(
-                "the {} chosen clusters have room for {room} more replicas, {target} are needed",
+                "the {} chosen clusters have room for {available} more replicas, {target} are needed",
                 votes.len()
             ),
         ));
@@ -141,8 +141,8 @@ fn shortest_prefix(mut votes: Votes, kept: &[(usize, i64)], target: i64) -> Vote
         votes.into_iter().partition(|(index, _)| replicas_of(kept, *index) > 0);
     ordered.extend(others);
     let mut sum = 0;
-    let enough = ordered.iter().position(|(_, room)| {
-        sum += room;
+    let enough = ordered.iter().position(|(_, available)| {
+        sum += available;
         sum >= target
     });
     ordered.truncate(enough.map_or(ordered.len(), |last| last + 1));
@@ -157,7 +157,7 @@ fn replicas_of(kept: &[(usize, i64)], index: usize) -> i64 {
 /// Clusters without a weight are left out, unless none has one: then all have the same weight, and previous
 /// replicas do not count, unless the policy gives no weights at all.
 fn by_weight(round: &Round<'_>, chosen: &[Candidate], replicas: i64, trace: &mut Trace) -> Assigned {
-    let weight = |c: &Candidate| round.screen.weights.get(c.index).copied().unwrap_or(0);
+    let weight = |c: &Candidate| round.eligibility.weights.get(c.index).copied().unwrap_or(0);
     let weighted: Votes =
         chosen.iter().map(|c| (c.index, weight(c))).filter(|(_, weight)| *weight > 0).collect();
     if weighted.is_empty() {

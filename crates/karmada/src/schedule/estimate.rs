@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grades::Grades;
-use crate::version::RoomOnModels;
+use crate::version::ModelEstimate;
 use crate::workload::{Requirements, Workload};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Cluster, NodeShape};
@@ -43,7 +43,7 @@ fn units(resource: &str, amount: Quantity) -> i64 {
 }
 
 impl Estimator {
-    pub(crate) fn new(clusters: &[Cluster], models: RoomOnModels) -> Self {
+    pub(crate) fn new(clusters: &[Cluster], models: ModelEstimate) -> Self {
         let offered = |c: &Cluster, name: &str| {
             let amount = c.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
             amount.map_or(0, |amount| units(name, *amount).max(0))
@@ -68,19 +68,19 @@ impl Estimator {
         if workload.replicas == 0 {
             return vec![UNBOUNDED; self.pods.len()];
         }
-        let mut room = self.pods.clone();
+        let mut available = self.pods.clone();
         if let Some(requirements) = &workload.requirements {
-            self.bound_by_requests(&mut room, requirements);
+            self.bound_by_requests(&mut available, requirements);
         }
-        for amount in &mut room {
+        for amount in &mut available {
             if *amount >= UNBOUNDED {
                 *amount = workload.replicas;
             }
         }
-        room
+        available
     }
 
-    fn bound_by_requests(&self, room: &mut [i64], requirements: &Requirements) {
+    fn bound_by_requests(&self, available: &mut [i64], requirements: &Requirements) {
         let requests: Vec<(&str, i64)> = requirements
             .requests
             .iter()
@@ -89,22 +89,22 @@ impl Estimator {
             .collect();
         for (name, request) in &requests {
             let column = self.free.get(*name);
-            for (index, room) in room.iter_mut().enumerate() {
+            for (index, available) in available.iter_mut().enumerate() {
                 if self.counted[index].is_none() {
                     let free = column.map_or(0, |column| column[index]);
-                    *room = (*room).min(free / request);
+                    *available = (*available).min(free / request);
                 }
             }
         }
-        for (index, room) in room.iter_mut().enumerate() {
+        for (index, available) in available.iter_mut().enumerate() {
             let fits = match &self.counted[index] {
                 None => continue,
                 Some(Counted::Nodes(shapes)) => fits_on(shapes, &requests),
                 Some(Counted::Grades(grades)) => {
-                    grades.room(&requests).unwrap_or_else(|| self.by_sums(index, &requests))
+                    grades.available_replicas(&requests).unwrap_or_else(|| self.by_sums(index, &requests))
                 }
             };
-            *room = (*room).min(fits);
+            *available = (*available).min(fits);
         }
     }
 
@@ -117,9 +117,9 @@ impl Estimator {
 }
 
 /// The nodes that a cluster reports.
-fn counted(cluster: &Cluster, models: RoomOnModels) -> Option<Counted> {
+fn counted(cluster: &Cluster, models: ModelEstimate) -> Option<Counted> {
     let shapes = cluster.capacity.as_ref()?.shapes.as_ref()?;
-    if models == RoomOnModels::ByGrade {
+    if models == ModelEstimate::ByGrade {
         return Some(Counted::Grades(Grades::new(shapes, units)));
     }
     let amounts = |shape: &NodeShape| {

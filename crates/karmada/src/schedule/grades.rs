@@ -38,7 +38,7 @@ impl Grades {
     }
 
     /// The available replicas for these positive requests; `None` where no grade names one of the resources.
-    pub(super) fn room(&self, requests: &[(&str, i64)]) -> Option<i64> {
+    pub(super) fn available_replicas(&self, requests: &[(&str, i64)]) -> Option<i64> {
         let mut first = 0;
         let mut asked = Vec::with_capacity(requests.len());
         for (name, request) in requests {
@@ -79,26 +79,26 @@ mod tests {
     #[test]
     fn grades_from_the_first_that_fits_add_up() {
         let grades = grades(&[(3, "0", "0"), (2, "1", "4Gi"), (4, "2", "16Gi")]);
-        assert_eq!(grades.room(&[("cpu", 500)]), Some(2 * 2 + 4 * 4));
-        assert_eq!(grades.room(&[("cpu", 500), ("memory", 8 << 30)]), Some(4 * 2));
-        assert_eq!(grades.room(&[("cpu", 2001)]), Some(0));
-        assert_eq!(grades.room(&[("nvidia.com/gpu", 1)]), None);
+        assert_eq!(grades.available_replicas(&[("cpu", 500)]), Some(2 * 2 + 4 * 4));
+        assert_eq!(grades.available_replicas(&[("cpu", 500), ("memory", 8 << 30)]), Some(4 * 2));
+        assert_eq!(grades.available_replicas(&[("cpu", 2001)]), Some(0));
+        assert_eq!(grades.available_replicas(&[("nvidia.com/gpu", 1)]), None);
         // No limit of pods on a node.
-        assert_eq!(grades.room(&[("cpu", 1)]), Some(2 * 1000 + 4 * 2000));
+        assert_eq!(grades.available_replicas(&[("cpu", 1)]), Some(2 * 1000 + 4 * 2000));
     }
 
     #[test]
     fn without_requests_the_sum_wraps() {
-        assert_eq!(grades(&[(4, "1", "1Gi"), (2, "2", "2Gi")]).room(&[]), Some(-6));
-        assert_eq!(grades(&[(3, "1", "1Gi")]).room(&[]), Some(i64::MAX - 2));
-        assert_eq!(grades(&[(0, "1", "1Gi")]).room(&[]), Some(0));
+        assert_eq!(grades(&[(4, "1", "1Gi"), (2, "2", "2Gi")]).available_replicas(&[]), Some(-6));
+        assert_eq!(grades(&[(3, "1", "1Gi")]).available_replicas(&[]), Some(i64::MAX - 2));
+        assert_eq!(grades(&[(0, "1", "1Gi")]).available_replicas(&[]), Some(0));
     }
 
     #[test]
     fn a_minimum_between_units_holds_no_more_than_it_does() {
         let grades = grades(&[(1, "1500u", "1.5")]);
-        assert_eq!(grades.room(&[("cpu", 2)]), Some(0));
-        assert_eq!(grades.room(&[("memory", 2)]), Some(0));
-        assert_eq!(grades.room(&[("memory", 1)]), Some(2));
+        assert_eq!(grades.available_replicas(&[("cpu", 2)]), Some(0));
+        assert_eq!(grades.available_replicas(&[("memory", 2)]), Some(0));
+        assert_eq!(grades.available_replicas(&[("memory", 1)]), Some(2));
     }
 }

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 
 use super::api::{Placement, ReplicaScheduling};
-use super::version::{Behaviour, Deleting, NoRoom, Reschedule};
+use super::version::{Behaviour, CapacityReason, Deleting, Reschedule};
 use super::workload::Workload;
 use federate_kubernetes::{Cluster, ClusterName};
 
@@ -123,7 +123,7 @@ impl Candidate {
 struct Round<'s> {
     behaviour: &'s Behaviour,
     clusters: &'s [Cluster],
-    screen: &'s Eligibility,
+    eligibility: &'s Eligibility,
     placement: &'s Placement,
     subject: &'s Subject<'s>,
     strategy: Strategy,
@@ -160,10 +160,10 @@ impl Failure {
     }
 
     /// The chosen clusters have too few available replicas.
-    fn no_room(behaviour: &Behaviour, message: impl Into<String>) -> Self {
-        let reason = match behaviour.no_room {
-            NoRoom::SchedulerError => Reason::SchedulerError,
-            NoRoom::Unschedulable => Reason::Unschedulable,
+    fn capacity_reason(behaviour: &Behaviour, message: impl Into<String>) -> Self {
+        let reason = match behaviour.capacity_reason {
+            CapacityReason::SchedulerError => Reason::SchedulerError,
+            CapacityReason::Unschedulable => Reason::Unschedulable,
         };
         Self { reason, message: message.into() }
     }
@@ -220,27 +220,27 @@ impl Scheduler<'_> {
         &self,
         subject: &Subject<'_>,
         placement: &Placement,
-        screen: &Eligibility,
+        eligibility: &Eligibility,
         trace: &mut Trace,
     ) -> Result<Scheduled, Failure> {
         let strategy = Strategy::of(placement.replica_scheduling.as_ref());
         let round = Round {
             behaviour: self.behaviour,
             clusters: self.clusters,
-            screen,
+            eligibility,
             placement,
             subject,
             strategy,
         };
         let estimates = self.estimator.estimate(subject.workload);
         let observed =
-            screen.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
+            eligibility.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
         let start = match self.behaviour.reschedule {
             Reschedule::FromFirst if subject.fresh => 0,
             _ => observed.unwrap_or(0),
         };
         let mut first_failure = None;
-        for term in &screen.terms[start..] {
+        for term in &eligibility.terms[start..] {
             if let Some(name) = &term.name {
                 trace.step(|| format!("affinity group `{name}`:"));
             }
@@ -261,22 +261,23 @@ impl Scheduler<'_> {
         &self,
         subject: &Subject<'_>,
         placement: &Placement,
-        screen: &Eligibility,
+        eligibility: &Eligibility,
         affinity: Option<&str>,
     ) -> Vec<Option<(&'static str, String)>> {
-        let taken = screen.terms.iter().find(|t| t.name.as_deref() == affinity).or(screen.terms.first());
+        let taken =
+            eligibility.terms.iter().find(|t| t.name.as_deref() == affinity).or(eligibility.terms.first());
         let refusal = |(index, cluster): (usize, &Cluster)| {
             if self.behaviour.deleting == Deleting::Never && cluster.deleting {
                 return Some(("deleting", "it is being deleted".to_owned()));
             }
-            let filter = screen.tier(taken?, subject, index).err()?;
+            let filter = eligibility.tier(taken?, subject, index).err()?;
             Some((filter.name(), eligibility::words(filter, placement, cluster, subject.kind)))
         };
         self.clusters.iter().enumerate().map(refusal).collect()
     }
 
     /// The available replicas for the workload, by cluster index.
-    pub(super) fn room(&self, workload: &Workload) -> Vec<i64> {
+    pub(super) fn available_replicas(&self, workload: &Workload) -> Vec<i64> {
         self.estimator.estimate(workload)
     }
 }
@@ -317,7 +318,7 @@ impl Round<'_> {
         let mut refused: Vec<Filter> = Vec::new();
         let never = self.behaviour.deleting == Deleting::Never;
         for (index, _) in self.clusters.iter().enumerate().filter(|(_, c)| !(never && c.deleting)) {
-            match self.screen.tier(term, self.subject, index) {
+            match self.eligibility.tier(term, self.subject, index) {
                 Ok(overflow) => {
                     let before = self.subject.before(index);
                     candidates.push(Candidate {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use super::combination::{self, RequiredGroups};
 use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::api::SpreadConstraint;
-use crate::version::RegionWithoutRoom;
+use crate::version::RegionWithoutCapacity;
 
 /// A region with its clusters in candidate order.
 struct Region<'s> {
@@ -96,16 +96,16 @@ fn weigh(
     }
     let target = per_region(round.subject.workload.replicas, min_regions);
     let wanted = min_clusters.max(min_regions);
-    let (mut room, mut score, mut taken) = (0i64, 0i64, 0usize);
+    let (mut available, mut score, mut taken) = (0i64, 0i64, 0usize);
     for member in members {
-        room += member.available;
+        available += member.available;
         score += member.score;
         taken += 1;
-        if taken >= wanted && room >= target {
+        if taken >= wanted && available >= target {
             break;
         }
     }
-    let (counted, by) = if room < target { (room, members.len()) } else { (target, taken) };
+    let (counted, by) = if available < target { (available, members.len()) } else { (target, taken) };
     Ok(counted * 1000 + score / as_i64(by).max(1))
 }
 
@@ -118,9 +118,9 @@ fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
 }
 
 fn without_room(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> {
-    match round.behaviour.region_without_room {
-        RegionWithoutRoom::ScoresZero => Ok(0),
-        RegionWithoutRoom::Crashes => Err(Failure::scheduler(format!(
+    match round.behaviour.region_without_capacity {
+        RegionWithoutCapacity::ScoresZero => Ok(0),
+        RegionWithoutCapacity::Crashes => Err(Failure::scheduler(format!(
             "the scheduler of Karmada {} crashes: no cluster in region {} has room for {} replicas",
             round.behaviour.release, region.name, round.subject.workload.replicas
         ))),

@@ -64,9 +64,9 @@ fn swap_in_larger(
     mut rest: Vec<Candidate>,
     trace: &mut Trace,
 ) -> Result<Vec<Candidate>, Failure> {
-    let room = |chosen: &[Candidate]| chosen.iter().map(|c| c.available).sum::<i64>();
+    let available = |chosen: &[Candidate]| chosen.iter().map(|c| c.available).sum::<i64>();
     for i in (0..chosen.len()).rev() {
-        if room(&chosen) >= round.subject.workload.replicas {
+        if available(&chosen) >= round.subject.workload.replicas {
             break;
         }
         let mut largest: Option<usize> = None;
@@ -84,10 +84,10 @@ fn swap_in_larger(
             std::mem::swap(&mut chosen[i], &mut rest[at]);
         }
     }
-    let room = room(&chosen);
-    if room < round.subject.workload.replicas {
+    let available = available(&chosen);
+    if available < round.subject.workload.replicas {
         return Err(Failure::scheduler(format!(
-            "no {} clusters have room for {} replicas together: the best have {room}",
+            "no {} clusters have room for {} replicas together: the best have {available}",
             chosen.len(),
             round.subject.workload.replicas
         )));

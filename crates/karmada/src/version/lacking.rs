@@ -12,8 +12,8 @@ use super::Behaviour;
 use federate_dialect::release::{Release, Since};
 use federate_kubernetes::{Finding, Object};
 
-/// Fields of propagation policies that were added later: the path, since when, and what to do before.
-const FIELDS: [(&[&str], Since, &str); 3] = [
+/// Fields that were added later: the path, since when, and what to do before.
+const FIELDS: [(&[&str], Since, &str); 4] = [
     (
         &["spec", "placement", "clusterAffinities", "*", "overflowAffinities"],
         &[(18, 0)],
@@ -24,6 +24,11 @@ const FIELDS: [(&[&str], Since, &str); 3] = [
         &["spec", "failover", "cluster"],
         &[(15, 0)],
         "remove the field: the flags of the controllers decide about it in this release",
+    ),
+    (
+        &["spec", "customizations", "componentResource"],
+        &[(15, 0)],
+        "remove the script: the release does not interpret components",
     ),
 ];
 

@@ -12,9 +12,9 @@ mod rules;
 
 pub(super) use gates::SETTING as FEATURE_GATES;
 pub(super) use rules::{
-    Admission, ClusterFailover, Completions, ConflictResolution, Deleting, Division, FlinkHealth,
-    FlinkReplicas, HeldApi, NoExecute, NoRoom, Overflow, PurgeModes, RegionWithoutRoom, Reschedule, Revised,
-    RoomOnModels, ScaleDown, ServiceAccounts, Tolerations, ZeroReplicas, Zones,
+    Admission, CapacityReason, ClusterFailover, Completions, ConflictResolution, Deleting, Division,
+    FlinkHealth, FlinkReplicas, HeldApi, ModelEstimate, NoExecute, Overflow, PurgeModes,
+    RegionWithoutCapacity, Reschedule, Revised, ScaleDown, ServiceAccounts, Tolerations, ZeroReplicas, Zones,
 };
 
 /// The known releases. The main branch counts as the next minor version.
@@ -30,14 +30,14 @@ pub static RELEASES: Releases = Releases {
 pub(super) struct Behaviour {
     pub(super) release: Release,
     pub(super) division: Division,
-    pub(super) room_on_models: RoomOnModels,
+    pub(super) model_estimate: ModelEstimate,
     pub(super) zero_replicas: ZeroReplicas,
     pub(super) zones: Zones,
     pub(super) scale_down: ScaleDown,
     pub(super) held_api: HeldApi,
     pub(super) overflow: Overflow,
     pub(super) reschedule: Reschedule,
-    pub(super) no_room: NoRoom,
+    pub(super) capacity_reason: CapacityReason,
     pub(super) flink_replicas: FlinkReplicas,
     pub(super) flink_health: FlinkHealth,
     pub(super) workflow_error_is_unhealthy: bool,
@@ -46,7 +46,7 @@ pub(super) struct Behaviour {
     pub(super) service_accounts: ServiceAccounts,
     pub(super) conflict_resolution: ConflictResolution,
     pub(super) completions: Completions,
-    pub(super) region_without_room: RegionWithoutRoom,
+    pub(super) region_without_capacity: RegionWithoutCapacity,
     pub(super) deleting: Deleting,
     pub(super) foreign_selectors: Admission,
     pub(super) empty_field_overriders: Admission,
@@ -65,7 +65,7 @@ impl Behaviour {
             // Row 1, §2.1
             division: r.pick(&[(16, 0)], Division::LargestRemainder, Division::Webster),
             // Row 2, §2.2
-            room_on_models: r.pick(&[(18, 0)], RoomOnModels::ByGrade, RoomOnModels::ByNode),
+            model_estimate: r.pick(&[(18, 0)], ModelEstimate::ByGrade, ModelEstimate::ByNode),
             // Row 3, §2.6
             zero_replicas: r.pick(&[(16, 0)], ZeroReplicas::Everywhere, ZeroReplicas::Nowhere),
             // Row 4
@@ -79,10 +79,10 @@ impl Behaviour {
             // Row 8, §2.5
             reschedule: r.pick(&[(19, 0)], Reschedule::FromObserved, Reschedule::FromFirst),
             // Row 9
-            no_room: r.pick(
+            capacity_reason: r.pick(
                 &[(15, 8), (16, 5), (17, 2), (18, 0)],
-                NoRoom::SchedulerError,
-                NoRoom::Unschedulable,
+                CapacityReason::SchedulerError,
+                CapacityReason::Unschedulable,
             ),
             // Row 11, §3
             flink_replicas: r.pick(&[(17, 0)], FlinkReplicas::OfWhole, FlinkReplicas::WithDefaults),
@@ -107,10 +107,10 @@ impl Behaviour {
             // Row 17, §2.4
             completions: r.pick(&[(16, 5), (17, 2), (18, 0)], Completions::ByPosition, Completions::ByName),
             // Row 18
-            region_without_room: r.pick(
+            region_without_capacity: r.pick(
                 &[(14, 10), (15, 6), (16, 3), (17, 0)],
-                RegionWithoutRoom::Crashes,
-                RegionWithoutRoom::ScoresZero,
+                RegionWithoutCapacity::Crashes,
+                RegionWithoutCapacity::ScoresZero,
             ),
             // Row 19
             deleting: r.pick(&[(14, 0)], Deleting::Candidates, Deleting::Never),
@@ -158,17 +158,17 @@ impl Behaviour {
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let rules = [
             (self.division != other.division, "the division of replicas"),
-            (self.room_on_models != other.room_on_models, "the room on counted node models"),
+            (self.model_estimate != other.model_estimate, "the estimate on counted node models"),
             (self.zero_replicas != other.zero_replicas, "workloads with 0 replicas"),
             (self.zones != other.zones, "clusters in several zones"),
             (self.scale_down != other.scale_down, "scaling down after a cluster was dropped"),
             (self.held_api != other.held_api, "clusters that no longer serve a kind"),
             (self.overflow != other.overflow, "overflow affinities"),
             (self.reschedule != other.reschedule, "rescheduling with ordered affinities"),
-            (self.no_room != other.no_room, "the reason reported for too little room"),
+            (self.capacity_reason != other.capacity_reason, "the reason reported for too little capacity"),
             (self.flink_replicas != other.flink_replicas, "replicas of FlinkDeployments"),
             (self.tolerations != other.tolerations, "tolerations that admission adds"),
-            (self.region_without_room != other.region_without_room, "regions without room"),
+            (self.region_without_capacity != other.region_without_capacity, "regions without capacity"),
             (self.deleting != other.deleting, "clusters that are being deleted"),
             (!lacking::same_kinds(self.release, other.release), "the kinds that are workloads"),
         ];

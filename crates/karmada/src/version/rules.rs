@@ -11,7 +11,7 @@ pub(crate) enum Division {
 
 /// How room is estimated in a cluster that reports counted node models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RoomOnModels {
+pub(crate) enum ModelEstimate {
     /// From the first grade that fits the request on, count times what its minimum holds.
     ByGrade,
     /// First-fit on nodes of the grades' minimums, at most 110 pods each.
@@ -75,7 +75,7 @@ pub(crate) enum Reschedule {
 
 /// The reason that is reported where the chosen clusters have too few available replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRoom {
+pub(crate) enum CapacityReason {
     SchedulerError,
     Unschedulable,
 }
@@ -147,7 +147,7 @@ pub(crate) enum Completions {
 
 /// The result for a duplicated object that is spread by region, where no cluster of a region has capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RegionWithoutRoom {
+pub(crate) enum RegionWithoutCapacity {
     /// The scheduler crashes.
     Crashes,
     /// The region scores 0.

@@ -17,13 +17,13 @@ fn the_newest_is_what_is_not_released_yet() {
 #[test]
 fn every_minor_version_differs_from_the_next_in_what_it_changed() {
     let upgrades: [(&str, &str, &[&str]); 6] = [
-        ("1.13", "1.14", &["regions without room", "clusters that are being deleted"]),
+        ("1.13", "1.14", &["regions without capacity", "clusters that are being deleted"]),
         (
             "1.14",
             "1.15",
             &[
                 "clusters that no longer serve a kind",
-                "the reason reported for too little room",
+                "the reason reported for too little capacity",
                 "tolerations that admission adds",
                 "the kinds that are workloads",
             ],
@@ -45,7 +45,7 @@ fn every_minor_version_differs_from_the_next_in_what_it_changed() {
         (
             "1.17",
             "1.18",
-            &["the room on counted node models", "clusters in several zones", "overflow affinities"],
+            &["the estimate on counted node models", "clusters in several zones", "overflow affinities"],
         ),
         ("1.18", "1.19", &["rescheduling with ordered affinities"]),
     ];
@@ -57,18 +57,18 @@ fn every_minor_version_differs_from_the_next_in_what_it_changed() {
 #[test]
 fn backports_count() {
     for (release, reason) in [
-        ("1.15.7", NoRoom::SchedulerError),
-        ("1.15.8", NoRoom::Unschedulable),
-        ("1.16.4", NoRoom::SchedulerError),
-        ("1.16.5", NoRoom::Unschedulable),
-        ("1.17.1", NoRoom::SchedulerError),
-        ("1.18.0", NoRoom::Unschedulable),
+        ("1.15.7", CapacityReason::SchedulerError),
+        ("1.15.8", CapacityReason::Unschedulable),
+        ("1.16.4", CapacityReason::SchedulerError),
+        ("1.16.5", CapacityReason::Unschedulable),
+        ("1.17.1", CapacityReason::SchedulerError),
+        ("1.18.0", CapacityReason::Unschedulable),
     ] {
-        assert_eq!(of(release).no_room, reason, "{release}");
+        assert_eq!(of(release).capacity_reason, reason, "{release}");
     }
     assert_eq!(of("1.14.0").revised, Revised::Divided);
     assert_eq!(of("1.14.1").revised, Revised::All);
-    assert_eq!(of("1.16.2").region_without_room, RegionWithoutRoom::Crashes);
+    assert_eq!(of("1.16.2").region_without_capacity, RegionWithoutCapacity::Crashes);
 }
 
 /// The last release before each row of the table in `docs/semantics/karmada-versions.md`, and the first with it.
@@ -76,9 +76,10 @@ fn backports_count() {
 #[test]
 fn each_row_begins_with_its_release() {
     type Holds = fn(&Behaviour) -> bool;
-    let rows: [(u8, &[(&str, &str)], Holds); 21] = [
+    type Row = (u8, &'static [(&'static str, &'static str)], Holds);
+    let rows: [Row; 21] = [
         (1, &[("1.15.9", "1.16.0")], |b| b.division == Division::Webster),
-        (2, &[("1.17.5", "1.18.0")], |b| b.room_on_models == RoomOnModels::ByNode),
+        (2, &[("1.17.5", "1.18.0")], |b| b.model_estimate == ModelEstimate::ByNode),
         (3, &[("1.15.9", "1.16.0")], |b| b.zero_replicas == ZeroReplicas::Nowhere),
         (4, &[("1.17.5", "1.18.0")], |b| b.zones == Zones::Any),
         (5, &[("1.16.8", "1.17.0")], |b| b.scale_down == ScaleDown::Chosen),
@@ -86,7 +87,7 @@ fn each_row_begins_with_its_release() {
         (7, &[("1.17.5", "1.18.0")], |b| b.overflow == Overflow::Tiers),
         (8, &[("1.18.2", "1.19")], |b| b.reschedule == Reschedule::FromFirst),
         (9, &[("1.15.7", "1.15.8"), ("1.16.4", "1.16.5"), ("1.17.1", "1.17.2"), ("1.17.1", "1.18.0")], |b| {
-            b.no_room == NoRoom::Unschedulable
+            b.capacity_reason == CapacityReason::Unschedulable
         }),
         (10, &[("1.15.9", "1.16.0")], |b| b.interprets("apps/v1", "ReplicaSet")),
         (11, &[("1.16.8", "1.17.0")], |b| b.interprets("ray.io/v1", "RayService")),
@@ -102,7 +103,7 @@ fn each_row_begins_with_its_release() {
         (
             18,
             &[("1.14.9", "1.14.10"), ("1.15.5", "1.15.6"), ("1.16.2", "1.16.3"), ("1.16.2", "1.17.0")],
-            |b| b.region_without_room == RegionWithoutRoom::ScoresZero,
+            |b| b.region_without_capacity == RegionWithoutCapacity::ScoresZero,
         ),
         (19, &[("1.13.10", "1.14.0")], |b| b.deleting == Deleting::Never),
         (20, &[("1.16.8", "1.17.0")], |b| b.foreign_selectors == Admission::Refuses),

@@ -13,7 +13,7 @@ use super::super::decide::Decision;
 use super::super::memory::Memory;
 use super::super::policies::Policy;
 use super::super::types::{SCHEDULER, TypeConfig};
-use super::super::{KubeAdmirals, keys};
+use super::super::{KubeAdmiralPlane, keys};
 use super::{memory_with, source, text};
 use federate_dialect::served::Served;
 use federate_dialect::{Input, PlacedClusters, Placement, Previous, goduration, gojson};
@@ -34,8 +34,8 @@ pub struct Reconciled {
 pub fn reconcile(input: Input<'_>, federated: &Object) -> Option<Reconciled> {
     let templates = [Template { object: source(federated)?, per_cluster: None }];
     let template = &templates.first()?.object;
-    let mut plane = KubeAdmirals::new(input);
-    plane.policies.policies.values_mut().for_each(Policy::take_as_stored);
+    let mut plane = KubeAdmiralPlane::new(input);
+    plane.policies.policies.values_mut().for_each(Policy::use_stored_digest);
     let previous = Previous::new(memory_with(std::slice::from_ref(federated), &plane.types));
     plane.served = Served::of(&templates, input.clusters);
     let config = plane.types.get(&template.id.api_version, &template.id.kind)?;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::memory::Memory;
 use super::overrides;
 use super::types::TypeConfig;
-use super::{KubeAdmirals, keys, manifest, source};
+use super::{KubeAdmiralPlane, keys, manifest, source};
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::at;
 use federate_kubernetes::selector::null_default;
@@ -30,7 +30,7 @@ const CLUSTERS_TO_ADOPT: [&str; 2] =
 
 /// Decides what to do in a cluster; `None` where the controller does not look at it.
 pub(super) fn reconcile(
-    plane: &KubeAdmirals<'_>,
+    plane: &KubeAdmiralPlane<'_>,
     placement: &Placement,
     cluster: &Cluster,
     live: Option<&Object>,
@@ -38,7 +38,7 @@ pub(super) fn reconcile(
     let template = plane.template(&placement.object)?;
     let object = template.for_cluster(&cluster.name);
     let config = plane.types.get(&object.id.api_version, &object.id.kind)?;
-    if !cluster.joined || manifest::held_back(object, placement).is_some() {
+    if !cluster.joined || manifest::withheld_reason(object, placement).is_some() {
         return None;
     }
     let managed = live.filter(|o| o.label(keys::MANAGED) == Some("true"));
@@ -95,8 +95,8 @@ struct ToAdopt {
 }
 
 /// Checks that an existing object is adopted in a cluster. The error is the missing setting.
-fn adopts(plane: &KubeAdmirals<'_>, object: &Object, cluster: &str) -> Result<(), String> {
-    if plane.namespaces.everywhere(object) {
+fn adopts(plane: &KubeAdmiralPlane<'_>, object: &Object, cluster: &str) -> Result<(), String> {
+    if plane.namespaces.goes_to_every_cluster(object) {
         return Ok(());
     }
     let annotation = |keys: [&str; 2]| keys.into_iter().find_map(|key| object.annotation(key));

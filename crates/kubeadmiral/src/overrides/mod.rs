@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::affinity::{self, Terms};
 use super::policies::reference;
-use super::{KubeAdmirals, keys, source};
+use super::{KubeAdmiralPlane, keys, source};
 use federate_dialect::{OverrideChange, Placed};
 use federate_kubernetes::patch::{self, Operation, Rules};
 use federate_kubernetes::selector::{invalid_key, invalid_value};
@@ -100,7 +100,7 @@ type RuleIds = Vec<(usize, usize)>;
 
 /// The override policies that a template names, in the order in which they apply; or the missing one.
 pub(super) fn named<'p, 'a>(
-    plane: &'p KubeAdmirals<'a>,
+    plane: &'p KubeAdmiralPlane<'a>,
     template: &Object,
 ) -> Result<Vec<&'p OverridePolicy<'a>>, ObjectRef> {
     let wide =
@@ -113,7 +113,7 @@ pub(super) fn named<'p, 'a>(
 
 /// Computes the results of the policies, one for the clusters with the same rules.
 pub(super) fn evaluate<'a>(
-    plane: &KubeAdmirals<'a>,
+    plane: &KubeAdmiralPlane<'a>,
     template: &Object,
     policies: &[&OverridePolicy<'a>],
     clusters: &[Placed],

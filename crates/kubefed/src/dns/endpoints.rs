@@ -167,7 +167,9 @@ mod tests {
     #[test]
     fn host_names_are_resolved_or_fail_the_record() {
         let hosts = Hosts::from([("lb".to_owned(), vec!["10.0.0.2".to_owned(), "::1".to_owned()])]);
-        let of = |ip: &str, name: &str| resolved(&[Address { ip: ip.to_owned(), hostname: name.to_owned() }], &hosts);
+        let of = |ip: &str, name: &str| {
+            resolved(&[Address { ip: ip.to_owned(), hostname: name.to_owned() }], &hosts)
+        };
         assert_eq!(of("10.0.0.1", "lb").unwrap().len(), 3);
         assert_eq!(of("", "other").unwrap_err().reason, "ResolveFailed");
     }

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::memory::{Memory, RecordStatus};
-use super::{KubeFeds, NAME};
+use super::{KubeFedPlane, NAME};
 use federate_dialect::{
     ClusterVerdict, Decided, Explanation, HOST, Placed, Placement, Rendered, Unschedulable, Variant,
 };
@@ -66,7 +66,7 @@ struct Outcome {
     endpoints: Result<Vec<Value>, Failure>,
 }
 
-fn outcome(plane: &KubeFeds<'_>, record: &Object) -> Outcome {
+fn outcome(plane: &KubeFedPlane<'_>, record: &Object) -> Outcome {
     match status::of(plane, record) {
         Err(failure) => Outcome { status: None, endpoints: Err(failure) },
         Ok(status) => Outcome {
@@ -77,7 +77,7 @@ fn outcome(plane: &KubeFeds<'_>, record: &Object) -> Outcome {
 }
 
 /// Decides about one record.
-pub(super) fn decide(plane: &KubeFeds<'_>, record: &Object) -> Decided {
+pub(super) fn decide(plane: &KubeFedPlane<'_>, record: &Object) -> Decided {
     let (row, failure) = row(plane, record);
     let finding = failure.map(|failure| {
         let message = format!("{} is not written: {}: {}", row.object, failure.reason, failure.message);
@@ -88,7 +88,7 @@ pub(super) fn decide(plane: &KubeFeds<'_>, record: &Object) -> Decided {
     Decided { placements: vec![row], findings: finding.into_iter().collect(), ..Decided::default() }
 }
 
-fn row(plane: &KubeFeds<'_>, record: &Object) -> (Placement, Option<Failure>) {
+fn row(plane: &KubeFedPlane<'_>, record: &Object) -> (Placement, Option<Failure>) {
     let outcome = outcome(plane, record);
     let mut row = Placement::new(NAME, target(record), Some(record.id.clone()));
     Memory { record_status: outcome.status, ..Memory::default() }.write(&mut row);
@@ -106,7 +106,7 @@ fn row(plane: &KubeFeds<'_>, record: &Object) -> (Placement, Option<Failure>) {
 }
 
 /// The variants of the endpoint; none if it is not written.
-pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, record: &Object) -> Vec<Variant> {
+pub(super) fn variants(plane: &KubeFedPlane<'_>, row: &Placement, record: &Object) -> Vec<Variant> {
     let Ok(endpoints) = outcome(plane, record).endpoints else { return Vec::new() };
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), row.object.name.as_str().into());
@@ -118,7 +118,7 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, record: &Object) -
 }
 
 /// Explains a record.
-pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Placement>) -> Explanation {
+pub(super) fn explain(plane: &KubeFedPlane<'_>, record: &Object, placed: Option<&Placement>) -> Explanation {
     let (own, failure) = row(plane, record);
     let mut policy = vec![format!("{} ({}) asks for it", record.id, record.origin)];
     policy.extend(failure.map(|failure| format!("{}: {}", failure.reason, failure.message)));
@@ -144,7 +144,7 @@ pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Pla
 }
 
 /// What a cluster contributes to the addresses, in a sentence.
-fn contribution(plane: &KubeFeds<'_>, row: &Placement, cluster: &Cluster) -> String {
+fn contribution(plane: &KubeFedPlane<'_>, row: &Placement, cluster: &Cluster) -> String {
     let status = Memory::of(row).record_status.unwrap_or_default();
     let entry = status.dns.iter().find(|entry| *entry.cluster == *cluster.name);
     let addresses: Vec<&str> = entry

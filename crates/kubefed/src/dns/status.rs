@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::{Failure, Kind};
-use crate::KubeFeds;
+use crate::KubeFedPlane;
 use crate::memory::{Address, ClusterDns, LoadBalancer, RecordStatus};
 use crate::observe::is_managed;
 use federate_kubernetes::{Cluster, Object};
@@ -30,7 +30,7 @@ pub(super) struct Status {
 }
 
 /// Computes the status of a record.
-pub(super) fn of(plane: &KubeFeds<'_>, record: &Object) -> Result<Status, Failure> {
+pub(super) fn of(plane: &KubeFedPlane<'_>, record: &Object) -> Result<Status, Failure> {
     let kind = Kind::of(record);
     let domain = match kind {
         Kind::Service => domain(plane, record)?,
@@ -44,7 +44,7 @@ pub(super) fn of(plane: &KubeFeds<'_>, record: &Object) -> Result<Status, Failur
     Ok(Status { kind, domain, entries: entries.collect::<Result<_, _>>()? })
 }
 
-fn domain(plane: &KubeFeds<'_>, record: &Object) -> Result<String, Failure> {
+fn domain(plane: &KubeFedPlane<'_>, record: &Object) -> Result<String, Failure> {
     let name = record.text(&["spec", "domainRef"]);
     let found = plane.domains.get(name).map(|domain| domain.text(&["domain"]).to_owned());
     found.ok_or_else(|| Failure {
@@ -54,7 +54,7 @@ fn domain(plane: &KubeFeds<'_>, record: &Object) -> Result<String, Failure> {
     })
 }
 
-fn service(plane: &KubeFeds<'_>, record: &Object, cluster: &Cluster) -> Result<Entry, Failure> {
+fn service(plane: &KubeFedPlane<'_>, record: &Object, cluster: &Cluster) -> Result<Entry, Failure> {
     if cluster.region.is_empty() || cluster.zones.is_empty() {
         let message =
             format!("cluster `{}` has no region or no zones, and all ready clusters must", cluster.name);
@@ -88,7 +88,7 @@ fn has_addresses(endpoints: &Object) -> bool {
     subsets.into_iter().flatten().any(addresses)
 }
 
-fn ingress(plane: &KubeFeds<'_>, record: &Object, cluster: &str) -> Vec<Address> {
+fn ingress(plane: &KubeFedPlane<'_>, record: &Object, cluster: &str) -> Vec<Address> {
     let id = &record.id;
     let groups = ["networking.k8s.io", "extensions"];
     let found = groups

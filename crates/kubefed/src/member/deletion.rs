@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::KubeFeds;
+use super::super::KubeFedPlane;
 use super::super::decide::{self, Decision};
 use super::super::division::Trace;
 use super::super::federated::Federated;
@@ -49,7 +49,7 @@ fn has_finalizer(federated: &Federated<'_>) -> bool {
 }
 
 /// The clusters that are selected at this moment; `None` where the placement cannot be read.
-fn selected<'a>(plane: &KubeFeds<'a>, federated: &Federated<'a>) -> Option<Vec<&'a Cluster>> {
+fn selected<'a>(plane: &KubeFedPlane<'a>, federated: &Federated<'a>) -> Option<Vec<&'a Cluster>> {
     let decision = Decision::new(plane, federated, &Previous::default(), &mut Trace::default());
     if decision.refusal.as_ref().is_some_and(|refusal| refusal.reason == decide::NO_PLACEMENT) {
         return None;
@@ -60,7 +60,7 @@ fn selected<'a>(plane: &KubeFeds<'a>, federated: &Federated<'a>) -> Option<Vec<&
 
 /// Decides what to do in a cluster.
 pub(super) fn reconcile(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     federated: &Federated<'_>,
     cluster: &Cluster,
     live: Option<&Object>,
@@ -80,7 +80,7 @@ pub(super) fn reconcile(
 
 /// How far the deletion is, from what is in the clusters before anything is done; `None` where the object is not
 /// being deleted.
-pub(crate) fn progress(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<DeletionProgress> {
+pub(crate) fn progress(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Option<DeletionProgress> {
     if decide::inactive(plane, federated).is_some() || !federated.object.deleting() {
         return None;
     }
@@ -104,7 +104,7 @@ pub(crate) fn progress(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Optio
 }
 
 /// Whether a cluster still has an object that has to go first.
-fn remains(plane: &KubeFeds<'_>, federated: &Federated<'_>, cluster: &Cluster) -> bool {
+fn remains(plane: &KubeFedPlane<'_>, federated: &Federated<'_>, cluster: &Cluster) -> bool {
     let id = &federated.target;
     let live = plane.input.live;
     let found = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::federated::Federated;
 use super::observe::is_managed;
 use super::overrides::{self, Step};
-use super::{KubeFeds, NOT_READY, decide, manifest};
+use super::{KubeFedPlane, NOT_READY, decide, manifest};
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 
@@ -28,7 +28,7 @@ const WAITING: &str = "WaitingForRemoval";
 
 /// Decides what to do in a cluster; `None` where the controller does not look at it.
 pub(super) fn reconcile(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     row: &Placement,
     federated: &Federated<'_>,
     cluster: &Cluster,
@@ -63,7 +63,7 @@ pub(super) fn reconcile(
 }
 
 /// Decides what to do about a managed object in a cluster that is not selected.
-fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> Action {
+fn withdraw(plane: &KubeFedPlane<'_>, federated: &Federated<'_>, live: &Object) -> Action {
     if live.deleting() {
         return Action::nothing(WAITING);
     }
@@ -74,7 +74,7 @@ fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> A
 }
 
 /// Whether a live object is the namespace of the host cluster itself, where the host is also a member.
-fn is_host_namespace(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> bool {
+fn is_host_namespace(plane: &KubeFedPlane<'_>, federated: &Federated<'_>, live: &Object) -> bool {
     let uid = live.text(&["metadata", "uid"]);
     let host = || plane.input.repo.templates.iter().map(|template| &template.object);
     federated.kind.is_namespace()
@@ -92,7 +92,7 @@ fn released(live: &Object) -> Value {
 
 /// A federated object that is sent to a cluster.
 struct Sending<'s, 'a> {
-    plane: &'s KubeFeds<'a>,
+    plane: &'s KubeFedPlane<'a>,
     row: &'s Placement,
     federated: &'s Federated<'a>,
     cluster: &'s Cluster,

@@ -1,7 +1,7 @@
 //! The fields of the live object that an update retains.
 //!
 //! Facts: all annotations and finalizers of the live object are retained. Services retain allocated fields,
-//! ServiceAccounts their secrets. Replicas are retained only where the federated object asks for that. A field
+//! `ServiceAccounts` their secrets. Replicas are retained only where the federated object asks for that. A field
 //! of the live object with the wrong type is an error.
 
 use serde_json::{Map, Value};

@@ -9,7 +9,7 @@ use md5::{Digest, Md5};
 use serde_json::{Map, Value, json};
 
 use super::super::federated::Federated;
-use super::super::{KubeFeds, explain};
+use super::super::{KubeFedPlane, explain};
 use federate_dialect::{Placement, gojson};
 use federate_kubernetes::object::{at, string_map};
 use federate_kubernetes::{Labels, Object, ObjectRef};
@@ -24,7 +24,7 @@ pub(crate) fn is_record(kind: &str) -> bool {
 
 /// The version of the object in the cluster when it was last sent, if template and overrides are the same now.
 pub(super) fn recorded<'r>(
-    plane: &'r KubeFeds<'_>,
+    plane: &'r KubeFedPlane<'_>,
     row: &Placement,
     federated: &Federated<'_>,
     cluster: &str,

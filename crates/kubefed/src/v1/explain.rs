@@ -2,14 +2,14 @@
 
 use super::{AUTOSCALED, Decision, Divided, SELECTOR};
 use crate::division::Trace;
-use crate::{KubeFeds, NAME};
+use crate::{KubeFedPlane, NAME};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Cluster;
 use federate_repo::Template;
 
 /// Explains a template's placement; `placed` is its row of the plan.
 pub(in super::super) fn explain(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     template: &Template,
     previous: &Previous,
     placed: Option<&Placement>,
@@ -57,7 +57,7 @@ fn policy_words(decision: &Decision<'_>) -> Vec<String> {
     lines
 }
 
-fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_>, cluster: &Cluster) -> ClusterVerdict {
+fn verdict(plane: &KubeFedPlane<'_>, decision: &Decision<'_>, cluster: &Cluster) -> ClusterVerdict {
     let part = decision.parts.iter().find(|(c, _)| c.name == cluster.name).map(|(_, part)| *part);
     let part = part.unwrap_or_default();
     let (refused_by, why) = match &decision.requirements {

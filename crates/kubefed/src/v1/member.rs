@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::super::KubeFeds;
+use super::super::KubeFedPlane;
 use super::manifest;
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::{at, string_map};
@@ -17,7 +17,7 @@ const DONE: &str = "OK";
 
 /// Decides what to do in a cluster; `None` where the cluster is not handled.
 pub(in super::super) fn reconcile(
-    plane: &KubeFeds<'_>,
+    plane: &KubeFedPlane<'_>,
     row: &Placement,
     template: &Template,
     cluster: &Cluster,

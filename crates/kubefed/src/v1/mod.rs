@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::division::{Division, Party, Trace, divide};
 use super::memory::{JobShare, Memory};
 use super::observe::{Observed, Observer};
-use super::{KubeFeds, NAME};
+use super::{KubeFedPlane, NAME};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
@@ -103,7 +103,12 @@ struct Part {
     withdrawn: bool,
 }
 
-/// A decision with what explains it.
+/// Whether decisions about a template look at what runs of it in the clusters.
+pub(super) fn observes(template: &Template) -> bool {
+    matches!(Divided::of(&template.object.id), Divided::Replicas(_))
+}
+
+/// A decision with everything that explains it.
 pub(super) struct Decision<'d> {
     object: &'d Object,
     requirements: Result<Vec<Requirement>, (&'static str, String)>,
@@ -119,7 +124,7 @@ pub(super) struct Decision<'d> {
 impl<'d> Decision<'d> {
     /// Decides.
     pub(super) fn new(
-        plane: &'d KubeFeds<'_>,
+        plane: &'d KubeFedPlane<'_>,
         template: &'d Template,
         previous: &Previous,
         trace: &mut Trace,
@@ -302,7 +307,7 @@ fn autoscaled(object: &Object) -> Result<Option<Vec<String>>, String> {
 }
 
 /// Decides about one template.
-pub(super) fn decide(plane: &KubeFeds<'_>, template: &Template, previous: &Previous) -> Decided {
+pub(super) fn decide(plane: &KubeFedPlane<'_>, template: &Template, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, template, previous, &mut Trace::default());
     Decided { placements: vec![decision.row()], findings: decision.findings(), ..Decided::default() }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::config::Config;
 use super::federated::Federated;
-use super::{KubeFeds, NOT_READY};
+use super::{KubeFedPlane, NOT_READY};
 use federate_kubernetes::schema::{Cursor, Shape};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
 use federate_repo::Role;
@@ -97,7 +97,7 @@ pub(super) fn unknown_type(object: &Object, config: &Config) -> Finding {
 }
 
 /// The findings about what has no effect: clusters that are not ready or not seen, names without a cluster.
-pub(super) fn useless(plane: &KubeFeds<'_>) -> Vec<Finding> {
+pub(super) fn ineffective(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
     let clusters = plane.input.clusters.iter().filter_map(|cluster| {
         if !plane.config.sees(cluster) {
             return Some(unseen(cluster, &plane.config));
@@ -132,7 +132,7 @@ fn unseen(cluster: &Cluster, config: &Config) -> Finding {
 }
 
 /// Preferences for federated objects that do not exist.
-fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
+fn without_target(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
     let name = |id: &ObjectRef, kind: &str| (kind.to_owned(), id.namespace.clone(), id.name.clone());
     let there: BTreeSet<_> = plane.federated.iter().map(|f| name(&f.object.id, &f.object.id.kind)).collect();
     let preferences = plane.preferences.values().flat_map(|of_namespace| of_namespace.values());
@@ -149,7 +149,7 @@ fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
 }
 
 /// Names in a placement or in overrides without a cluster.
-fn unknown_clusters(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Vec<Finding> {
+fn unknown_clusters(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Vec<Finding> {
     let unknown = |names: BTreeSet<&str>| -> Vec<String> {
         names
             .into_iter()

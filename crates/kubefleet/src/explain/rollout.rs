@@ -8,7 +8,7 @@ use super::super::rollout::row::{Resources, Row, State};
 use super::super::rollout::{budget, staged};
 use super::super::schedule;
 use super::super::version::ResourceSnapshots;
-use super::super::{Behaviour, KubeFleets, NAME, Subject, waves};
+use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, waves};
 use federate_dialect::rollout::{EvictionVerdict, RollingRound, Rollout, Stage, StagedRollout, Wave};
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
@@ -17,7 +17,11 @@ use federate_repo::Role;
 const SHOWN: usize = 8;
 
 /// The rollout of a placement to clusters that do not have it yet.
-pub(super) fn rollout(plane: &KubeFleets<'_>, subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Rollout {
+pub(super) fn rollout(
+    plane: &KubeFleetPlane<'_>,
+    subject: &Subject<'_>,
+    decision: &Decision<'_, '_>,
+) -> Rollout {
     let behaviour = &plane.behaviour;
     let others = || plane.input.repo.claimed(NAME, Role::Other);
     let strategies = others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
@@ -95,7 +99,7 @@ fn eviction(placement: &Object, budget: &Object, decision: &Decision<'_, '_>) ->
 }
 
 /// The rollout in sentences.
-pub(super) fn sentences(plane: &KubeFleets<'_>, subject: &Subject<'_>, rollout: &Rollout) -> Vec<String> {
+pub(super) fn sentences(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, rollout: &Rollout) -> Vec<String> {
     let behaviour = &plane.behaviour;
     let mut lines: Vec<String> = rollout.rolling.iter().map(round).collect();
     if is_external(subject.object) {

@@ -181,7 +181,7 @@ impl Applying<'_> {
     /// Whether a drifted object must stay: this manifest was applied before.
     fn is_applied(&self, manifest: &Value, live: &Value) -> bool {
         let applied = live.pointer("/metadata/annotations").and_then(|a| a.get(stamp::HASH)?.as_str());
-        self.strategy.spares_drifts() && applied == Some(&view::hash(manifest))
+        self.strategy.keeps_drifts() && applied == Some(&view::hash(manifest))
     }
 
     /// The differences between hub and member. A partial comparison uses a dry run of an apply; an invalid
@@ -227,7 +227,7 @@ impl Applying<'_> {
             None => ("application/merge-patch+json", &federate_apiserver::schema::Type::Any),
         };
         let mut patch = Value::Object(patch::three_way(schema, &last, body, live));
-        if self.strategy.spares_drifts()
+        if self.strategy.keeps_drifts()
             && let Some(version) = live.pointer("/metadata/resourceVersion")
         {
             patch["metadata"]["resourceVersion"] = version.clone();

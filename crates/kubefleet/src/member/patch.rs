@@ -68,13 +68,13 @@ fn list(
 ) {
     let before = before.as_array().map_or(&[][..], Vec::as_slice);
     match ty.resolve() {
-        Type::List { item, relation: ListType::Keys(keys) } => {
+        Type::List { item, list_type: ListType::Keys(keys) } => {
             let key = keys.first().map_or("name", String::as_str);
             if sent.iter().all(|one| one.get(key).is_some()) {
                 return by_key(name, (item, key), before, (sent, found), patch);
             }
         }
-        Type::List { relation: ListType::Set, .. } => {
+        Type::List { list_type: ListType::Set, .. } => {
             let gone: Vec<&Value> = before.iter().filter(|one| !sent.contains(one)).collect();
             if !gone.is_empty() {
                 patch.insert(format!("$deleteFromPrimitiveList/{name}"), json!(gone));

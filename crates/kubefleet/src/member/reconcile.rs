@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::memory::Share;
-use super::super::{KubeFleets, PLACEMENT_GROUP, Subject, shared};
+use super::super::{KubeFleetPlane, PLACEMENT_GROUP, Subject, shared};
 use super::owner;
 use super::{Applying, MANAGER, Outcome, Server, Strategy, Write};
 use federate_apiserver::Kind;
@@ -12,7 +12,7 @@ use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 /// Decides what to do in a cluster; `None` where the agent neither acts nor reports.
 pub(crate) fn reconcile(
-    plane: &KubeFleets<'_>,
+    plane: &KubeFleetPlane<'_>,
     row: &Placement,
     cluster: &Cluster,
     live: Option<&Object>,
@@ -72,7 +72,7 @@ fn hint(status: &str) -> Option<&'static str> {
 
 /// Decides what to do about an object that the placement no longer sends.
 fn withdraw(
-    plane: &KubeFleets<'_>,
+    plane: &KubeFleetPlane<'_>,
     subject: &Subject<'_>,
     cluster: &Cluster,
     live: &Object,
@@ -111,7 +111,7 @@ struct PlacementInCluster {
 }
 
 impl PlacementInCluster {
-    fn new(plane: &KubeFleets<'_>, placement: &Object, cluster: &Cluster) -> Self {
+    fn new(plane: &KubeFleetPlane<'_>, placement: &Object, cluster: &Cluster) -> Self {
         let works = plane.input.live.list(&cluster.name, PLACEMENT_GROUP, "AppliedWork", None);
         let name = work_name(&placement.id);
         let own = works.iter().find(|work| work.id.name == name);

@@ -57,7 +57,7 @@ impl Strategy {
         self.comparison_option == "FullComparison"
     }
 
-    pub(super) fn spares_drifts(&self) -> bool {
+    pub(super) fn keeps_drifts(&self) -> bool {
         self.when_to_apply == "IfNotDrifted"
     }
 

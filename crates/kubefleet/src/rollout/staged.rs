@@ -169,7 +169,7 @@ fn tasks(stage: &StageSpec, behaviour: &Behaviour) -> Result<(), String> {
         match (kind.as_str(), wait_time) {
             ("Approval", None) => {}
             ("Approval", Some(_)) => return Err("an Approval must not have `waitTime`".to_owned()),
-            ("TimedWait", Some(time)) if is_some_time(time) => {}
+            ("TimedWait", Some(time)) if is_positive_duration(time) => {}
             ("TimedWait", _) => {
                 return Err("a TimedWait must have a positive `waitTime`, such as `10m`".to_owned());
             }
@@ -180,7 +180,7 @@ fn tasks(stage: &StageSpec, behaviour: &Behaviour) -> Result<(), String> {
 }
 
 /// Whether a text is a positive Go duration, such as `1h30m` or `1.5s`.
-fn is_some_time(text: &str) -> bool {
+fn is_positive_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut some = false;
     while !rest.is_empty() {
@@ -244,7 +244,7 @@ mod tests {
             ("1..5s", false),
             ("m", false),
         ] {
-            assert_eq!(is_some_time(text), is, "{text}");
+            assert_eq!(is_positive_duration(text), is, "{text}");
         }
     }
 

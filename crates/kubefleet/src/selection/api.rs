@@ -53,12 +53,12 @@ impl ResourceSelector {
     }
 
     /// Whether it also selects everything in the namespaces.
-    pub(super) fn takes_content(&self) -> bool {
+    pub(super) fn includes_content(&self) -> bool {
         self.selection_scope == SelectionScope::NamespaceWithResources
     }
 
     /// Whether the other selectors select in its namespace.
-    pub(super) fn looks_inside(&self) -> bool {
+    pub(super) fn selects_inside(&self) -> bool {
         self.is_namespace() && self.selection_scope == SelectionScope::NamespaceWithResourceSelectors
     }
 

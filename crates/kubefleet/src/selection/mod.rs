@@ -139,7 +139,7 @@ pub(crate) fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Select
         .map_err(|e| Failure { selector: 0, reason: Reason::Unreadable(e.to_string()) })?;
     let at = |selector: usize| move |reason: Reason| Failure { selector, reason };
     let namespace = placement.id.namespace.as_deref();
-    let inside = match (namespace, selectors.iter().position(ResourceSelector::looks_inside)) {
+    let inside = match (namespace, selectors.iter().position(ResourceSelector::selects_inside)) {
         (None, Some(index)) => selectors
             .get(index)
             .map(|selector| the_namespace(hub, selector).map_err(at(index)))
@@ -174,7 +174,7 @@ fn of_cluster<'a>(
     if hub::skipped(&selector.group, &selector.kind, &hub.behaviour) {
         return Ok(Vec::new());
     }
-    if selector.is_namespace() && selector.takes_content() {
+    if selector.is_namespace() && selector.includes_content() {
         return whole_namespaces(hub, selector);
     }
     match (hub.kind(&selector.group, &selector.kind), inside) {
@@ -215,7 +215,7 @@ fn found<'a>(
     let of_kind = hub.of_kind(&selector.group, &selector.kind);
     Ok(of_kind
         .filter(|one| one.object().id.namespace.as_deref() == namespace)
-        .filter(|one| matches(one.object()) && propagated::goes_anywhere(hub, one.object()))
+        .filter(|one| matches(one.object()) && propagated::leaves_hub(hub, one.object()))
         .collect())
 }
 
@@ -247,7 +247,8 @@ fn whole_namespaces<'a>(hub: &Hub<'a>, selector: &ResourceSelector) -> Result<Ve
             continue;
         }
         selected.push(namespace);
-        let content = hub.of_namespace(name).filter(|one| propagated::goes_along(hub, one.object()));
+        let content =
+            hub.of_namespace(name).filter(|one| propagated::is_selected_with_namespace(hub, one.object()));
         selected.extend(content);
     }
     Ok(selected)

@@ -15,13 +15,13 @@ pub(super) fn reserved(namespace: &str) -> bool {
 }
 
 /// Whether an object is selected with its namespace.
-pub(super) fn goes_along(hub: &Hub<'_>, object: &Object) -> bool {
+pub(super) fn is_selected_with_namespace(hub: &Hub<'_>, object: &Object) -> bool {
     let kind = (object.id.group(), object.id.kind.as_str());
-    !hub::skipped(kind.0, kind.1, &hub.behaviour) && kind != ("", "Event") && goes_anywhere(hub, object)
+    !hub::skipped(kind.0, kind.1, &hub.behaviour) && kind != ("", "Event") && leaves_hub(hub, object)
 }
 
 /// Whether a selected object leaves the hub.
-pub(super) fn goes_anywhere(hub: &Hub<'_>, object: &Object) -> bool {
+pub(super) fn leaves_hub(hub: &Hub<'_>, object: &Object) -> bool {
     let stays = object.deleting()
         || match (object.id.api_version.as_str(), object.id.kind.as_str()) {
             ("apps/v1", "ReplicaSet" | "ControllerRevision") => {

@@ -54,8 +54,9 @@ impl<T: Schema> Schema for BTreeMap<String, T> {
 ///
 /// Each field has its name in JSON, whether it is required, and a [`Shape`] where the definition is
 /// narrower than the Rust type. `null` reads as the type's empty value, as in Go. Blocks after the
-/// struct add the fields of another such struct (`flatten`), fields that are not part of the definition
-/// (`internal`), and fields of the definition that are validated but not read (`unread`).
+/// struct add the fields of another such struct (`flatten`), further fields after these (`then`), fields that are
+/// not part of the definition (`internal`), and fields of the definition that are validated but not read
+/// (`unread`).
 ///
 /// ```
 /// use federate_kubernetes::schema::{Schema, Shape};
@@ -91,6 +92,12 @@ macro_rules! crd {
         $(flatten {
             $($(#[$flat_attribute:meta])* $flat_vis:vis $flat:ident: $flat_type:ty),* $(,)?
         })?
+        $(then {
+            $(
+                $(#[$then_attribute:meta])*
+                $then_vis:vis $then:ident: $then_type:ty = $then_presence:ident($then_json:literal $(, $then_shape:expr)?)
+            ),* $(,)?
+        })?
         $(internal {
             $($(#[$internal_attribute:meta])* $internal_vis:vis $internal:ident: $internal_type:ty),* $(,)?
         })?
@@ -112,6 +119,11 @@ macro_rules! crd {
                 $flat_vis $flat: $flat_type,
             )*)?
             $($(
+                $(#[$then_attribute])*
+                #[serde(rename = $then_json, deserialize_with = "federate_kubernetes::selector::null_default")]
+                $then_vis $then: $then_type,
+            )*)?
+            $($(
                 $(#[$internal_attribute])*
                 #[serde(skip)]
                 $internal_vis $internal: $internal_type,
@@ -122,6 +134,7 @@ macro_rules! crd {
             /// The fields of the definition that are not another struct's.
             pub(crate) const FIELDS: &'static [$crate::schema::Field] = &[
                 $($crate::schema::Field::$presence($json, $crate::crd!(@shape $type $(, $shape)?)),)*
+                $($($crate::schema::Field::$then_presence($then_json, $crate::crd!(@shape $then_type $(, $then_shape)?)),)*)?
                 $($($crate::schema::Field::$unread_presence($unread_json, $unread_shape),)*)?
             ];
         }

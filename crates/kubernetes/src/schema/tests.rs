@@ -41,7 +41,7 @@ fn a_good_object_has_nothing_to_say() {
 fn errors_point_at_the_field_or_what_lacks_it() {
     for (item, pointer, words) in [
         (json!({}), "/items/0", "is missing the required field `name`"),
-        (json!({"name": null}), "/items/0", "`items[0]` lacks"),
+        (json!({"name": null}), "/items/0", "`items[0]` is missing"),
         (json!({"name": ""}), "/items/0/name", "must not be empty"),
         (json!({"name": 1}), "/items/0/name", "must be text, but is a number"),
         (json!({"name": "x", "size": 0}), "/items/0/size", "must be 1 or more"),
@@ -83,7 +83,7 @@ fn a_typo_is_a_warning_with_a_suggestion() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let pointers: Vec<String> = findings(json!({"item": 1, "items": [{"name": "x", "size": 0}, {"on": 1}]}))
         .into_iter()
         .map(|f| f.pointer)

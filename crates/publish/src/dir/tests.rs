@@ -240,7 +240,7 @@ fn whatever_the_plan_does_not_account_for_is_refused() {
         let (sandbox, old) = Sandbox::published();
         plant(&sandbox.out().join(name));
         let message = sandbox.refused(&old);
-        assert!(message.contains(&format!("holds {name}, that")), "{message}");
+        assert!(message.contains(&format!("contains {name}, which")), "{message}");
         sandbox.refused(&tree(&[("m1", "shop/mine", "x: 1\n"), ("m1 m3", "infra/log", "x: 1\n")]));
     }
 }
@@ -267,7 +267,7 @@ fn only_the_first_foreign_files_are_named() {
 }
 
 #[test]
-fn a_placements_file_of_somebody_else_is_no_plan() {
+fn a_foreign_placements_file_is_not_a_plan() {
     for text in ["{\"kind\":\"Plan\"}", "[1]", "{\"apiVersion\":\"v1\",\"kind\":\"List\"}", ""] {
         let sandbox = Sandbox::new();
         fs::create_dir(sandbox.out()).unwrap();

@@ -115,7 +115,7 @@ fn work_depth_and_output_are_limited() {
     for (source, part) in [
         ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "fuel"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
-        ("{% for a in range(9) %}{{ 'x' * 1000000 }}{% endfor %}", "more than 8 MiB"),
+        ("{% for a in range(9) %}{{ 'x' * 1000000 }}{% endfor %}", "larger than 8 MiB"),
     ] {
         let (_, message) = error(source);
         assert!(message.contains(part), "{message}");

@@ -64,7 +64,7 @@ fn a_comment_gives_up_the_largest_details_first() {
     assert_eq!(comment.matches("```diff").count(), 19);
     let tail = &comment[comment.len() - 200..];
     assert!(
-        tail.contains("Left out to fit the size limit of comments: the manifests of 1 change.  "),
+        tail.contains("Left out to fit the size limit of comments: the manifests of 1 change. "),
         "{tail}"
     );
     assert!(comment.contains("`federate diff . --from main`"));

@@ -13,14 +13,17 @@ use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Progress};
 use federate_repo::Config;
 
+use super::survey::{Surveyed, remembered};
 use super::{Purpose, Reconciled, Reconciler};
 
-/// How API servers are used.
+/// How API servers are reconciled.
 pub struct ServerOptions<'s> {
     /// Where a dry run is decided; `None` to make writes.
     pub dry_run: Option<DryRun>,
     /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
+    /// Whether the clusters keep the plan, and what they keep now.
+    pub remember: Option<&'s Surveyed>,
     /// Whether only permissions are checked.
     pub check_access: bool,
     /// Receives the progress of each cluster.
@@ -43,11 +46,14 @@ impl Reconciler<'_> {
             // Correcting drift does not deploy the commit.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
+            let remember = options.remember.filter(|_| !drift);
+            let remember = remember.map(|surveyed| remembered(self.session, surveyed.newest.as_ref()));
             let how = ApplyOptions {
                 inventory: deciding.rules.inventory,
                 repo: repo.as_ref(),
                 moved: self.moved.as_ref(),
                 dry_run: options.dry_run,
+                remember: remember.as_ref(),
                 asked,
                 wait: options.wait,
                 progress: options.progress,

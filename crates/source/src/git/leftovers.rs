@@ -84,7 +84,7 @@ mod tests {
             symlink(repository.path().join("refs"), path.join("refs")).unwrap();
             fs::create_dir(path.join("tree")).unwrap();
             if old {
-                let then = SystemTime::now() - OLD - Duration::from_secs(60);
+                let then = SystemTime::now() - OLD - Duration::from_mins(1);
                 fs::File::open(&path).unwrap().set_modified(then).unwrap();
             }
         };

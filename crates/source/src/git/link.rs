@@ -39,7 +39,9 @@ impl Links {
             Ok((to, TREE)) => EntryKind::LinkToFolder(to),
             Ok((to, _)) => EntryKind::LinkToFile(to),
             Err(End::Outside) => EntryKind::LinkOutside(target),
-            Err(End::Missing) => EntryKind::Unreadable(format!("the link's target `{target}` does not exist")),
+            Err(End::Missing) => {
+                EntryKind::Unreadable(format!("the link's target `{target}` does not exist"))
+            }
             Err(End::Loop) => {
                 EntryKind::Unreadable(format!("the link to `{target}` passes through too many links"))
             }

@@ -138,7 +138,7 @@ fn what_is_missing_is_named_with_a_remedy() {
 }
 
 #[test]
-fn a_submodule_is_not_passed_over() {
+fn a_submodule_is_an_error() {
     let scratch = Scratch::new();
     scratch.write("a.yaml", "a: 1\n");
     scratch.commit();
@@ -172,7 +172,7 @@ fn a_bare_repository_in_a_work_tree_is_content_of_it() {
 }
 
 #[test]
-fn a_revision_and_a_path_are_told_apart() {
+fn a_revision_and_a_path_are_distinguished() {
     assert_eq!(rev_and_path("rendered:a/b.yaml"), Some(("rendered", "a/b.yaml")));
     assert_eq!(rev_and_path("main@{2026-11-22 10:00}:a:b"), Some(("main@{2026-11-22 10:00}", "a:b")));
     assert_eq!(rev_and_path("HEAD^{/fix: x}:a"), Some(("HEAD^{/fix: x}", "a")));

@@ -12,11 +12,7 @@
 //! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
 
-use flate2::Compression;
-use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
 use http::Method;
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
@@ -25,11 +21,8 @@ use super::client::JSON;
 use super::{Error, Hub};
 use crate::api::Sync;
 use crate::state::digest;
+use federate_live::packed::{PART, pack, unpack};
 
-/// Bytes in a part.
-const PART: usize = 512 << 10;
-/// The most that a memory may have; no plan is so large.
-const LARGEST: u64 = 1 << 30;
 /// The label that names the Sync of a part, by its uid.
 const LABEL: &str = "federate.dev/memory-of";
 
@@ -107,7 +100,9 @@ impl<'h> Memory<'h> {
     /// The names of all parts.
     fn all_parts(&self) -> BTreeSet<String> {
         let data = self.index["data"].as_object().into_iter().flatten();
-        let listed = data.filter(|(key, _)| *key == "parts" || key.ends_with(".parts"));
+        let listed = data.filter(|(key, _)| {
+            *key == "parts" || key.rsplit_once('.').is_some_and(|(_, last)| last == "parts")
+        });
         let names = listed.filter_map(|(_, names)| names.as_str()).flat_map(str::split_whitespace);
         names.map(str::to_owned).collect()
     }
@@ -153,10 +148,7 @@ impl<'h> Memory<'h> {
         if digest([&*packed]) != wanted {
             return Err(MemoryError::Contents("its parts were edited".to_owned()));
         }
-        let mut text = Vec::new();
-        let unpacked = ZlibDecoder::new(&*packed).take(LARGEST).read_to_end(&mut text);
-        unpacked.map_err(|error| MemoryError::Contents(error.to_string()))?;
-        Ok(Some(text))
+        unpack(&packed).map(Some).map_err(|error| MemoryError::Contents(error.to_string()))
     }
 
     /// Writes the parts of a memory, and names them; parts of another are removed.
@@ -246,11 +238,4 @@ impl<'h> Memory<'h> {
         }
         Ok(())
     }
-}
-
-fn pack(text: &[u8]) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    // Writing to memory does not fail.
-    let _ = encoder.write_all(text);
-    encoder.finish().unwrap_or_default()
 }

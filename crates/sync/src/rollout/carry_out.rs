@@ -78,7 +78,7 @@ impl Round<'_> {
                     halted(&state.record.clusters, &stage, target.name)?;
                     if !healthy {
                         sessions.resume = Some(Instant::now() + PAUSE);
-                        return self.pending(state, sessions, target, (&stage, None), "");
+                        return Ok(self.pending(state, sessions, target, (&stage, None), ""));
                     }
                 }
                 Step::Approval { stage, token } => {
@@ -86,13 +86,13 @@ impl Round<'_> {
                     let what = format!(
                         " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
                     );
-                    return self.pending(state, sessions, target, (&stage, Some(token)), &what);
+                    return Ok(self.pending(state, sessions, target, (&stage, Some(token)), &what));
                 }
                 Step::Until { stage, time } => {
                     let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
                     sessions.resume = Some(Instant::now() + wait);
                     let what = format!(" waits until {time:.0}");
-                    return self.pending(state, sessions, target, (&stage, None), &what);
+                    return Ok(self.pending(state, sessions, target, (&stage, None), &what));
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Round<'_> {
         target: &Target<'_>,
         (stage, approval): (&str, Option<String>),
         what: &str,
-    ) -> Result<Outcome, RoundError> {
+    ) -> Outcome {
         self.compare_in_turn(state, sessions, target);
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
         count_revisions(&mut state.record.status, clusters, revision.map(String::as_str));
@@ -154,7 +154,7 @@ impl Round<'_> {
         let message =
             format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
         let drift = sessions.clusters.drift();
-        Ok(Outcome { reason: Reason::Progressing, message, drift })
+        Outcome { reason: Reason::Progressing, message, drift }
     }
 
     /// Compares clusters at the interval, each with its own revision.

@@ -105,7 +105,9 @@ fn ours(cluster: &mut Cluster, request: &Request) -> (u16, Value) {
 
 /// Removes what differs from server to server, and what controllers write.
 fn comparable(value: &mut Value) {
-    const CHOSEN: [&str; 11] = [
+    const CHOSEN: [&str; 13] = [
+        "controller-uid",
+        "batch.kubernetes.io/controller-uid",
         "uid",
         "resourceVersion",
         "creationTimestamp",

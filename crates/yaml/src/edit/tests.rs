@@ -205,7 +205,7 @@ fn there_must_be_room() {
 }
 
 #[test]
-fn a_document_whose_style_forbids_it_is_written_anew() {
+fn a_document_whose_style_forbids_it_is_rewritten() {
     for (text, pointer) in [
         ("a: &x {b: 1}\nc: *x\n", "/c/b"),
         ("a: &x {b: 1}\nc: *x\n", "/a/b"),

@@ -26,7 +26,7 @@ impl Sandbox {
 }
 
 #[test]
-fn a_file_that_nobody_touched_is_not_read_again() {
+fn an_unmodified_file_is_not_read_again() {
     let (sandbox, tree) = Sandbox::published();
     sandbox.settle(&tree);
     assert_eq!(sandbox.reads(&tree), 0);

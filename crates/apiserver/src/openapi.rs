@@ -1,0 +1,169 @@
+//! Types of kinds by the `OpenAPI` documents that an API server publishes.
+//!
+//! Facts: `/openapi/v3/apis/GROUP/VERSION` has the types of one version below `components/schemas`, `/openapi/v2`
+//! those of all versions below `definitions`. `x-kubernetes-group-version-kind` names the kinds of a type; `$ref`,
+//! alone or in `allOf`, names another type; `x-kubernetes-list-type`, `-list-map-keys`, `-map-type` and
+//! `-int-or-string` say how values are merged.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Kind;
+use super::schema::{Field, ListType, Struct, Type, Written};
+
+impl Kind {
+    /// The kind with the types of an `OpenAPI` document, where that has them. What the API server fills in stays unknown.
+    #[must_use]
+    pub fn with_openapi(self, document: &Value) -> Self {
+        let schemas = document.pointer("/components/schemas").or_else(|| document.get("definitions"));
+        let schemas = schemas.and_then(Value::as_object);
+        let schema = schemas.and_then(|schemas| {
+            let own = schemas.values().find(|schema| is_of(schema, &self))?;
+            Some(Schemas(schemas).root(own))
+        });
+        Self { schema: schema.unwrap_or(self.schema), ..self }
+    }
+}
+
+/// Whether a type is that of a kind.
+fn is_of(schema: &Value, kind: &Kind) -> bool {
+    let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
+    let is = |named: &Value| {
+        let has = |key: &str, value: &str| named.get(key).and_then(Value::as_str) == Some(value);
+        has("group", &kind.group) && has("version", &kind.version) && has("kind", &kind.kind)
+    };
+    kinds.is_some_and(|kinds| kinds.iter().any(is))
+}
+
+/// The types of a document, by name.
+struct Schemas<'d>(&'d Map<String, Value>);
+
+impl<'d> Schemas<'d> {
+    /// The type of whole objects.
+    fn root(&self, schema: &'d Value) -> Type {
+        let mut root = self.read(schema, &mut Vec::new());
+        if let Type::Struct(root) = &mut root {
+            for (name, ty) in
+                [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
+            {
+                root.fields.insert(name.to_owned(), Field { ty, written: Written::Given, default: None });
+            }
+        }
+        root
+    }
+
+    /// A type. `open` are the names of the types that contain it: a type that contains itself is not followed.
+    fn read(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
+        if let Some(name) = reference(schema) {
+            if name.ends_with("api.resource.Quantity") {
+                return Type::Quantity;
+            }
+            let Some(named) = self.0.get(name).filter(|_| !open.contains(&name)) else { return Type::Any };
+            open.push(name);
+            let ty = self.read(named, open);
+            open.pop();
+            return ty;
+        }
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+        if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true))
+            || text("format") == "int-or-string"
+        {
+            return Type::IntOrString;
+        }
+        match text("type") {
+            "string" => Type::Text,
+            "integer" | "number" => Type::Number,
+            "boolean" => Type::Boolean,
+            "array" => self.list(schema, open),
+            "object" => self.map(schema, text("x-kubernetes-map-type") == "atomic", open),
+            _ => Type::Any,
+        }
+    }
+
+    fn list(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
+        let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+        let list_type = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+            Some("set") => ListType::Set,
+            Some("map") => ListType::Keys(keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()),
+            _ => ListType::Atomic,
+        };
+        let item = schema.get("items").map_or(Type::Any, |items| self.read(items, open));
+        Type::List { item: Box::new(item), list_type }
+    }
+
+    fn map(&self, schema: &'d Value, atomic: bool, open: &mut Vec<&'d str>) -> Type {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            let mut fields = BTreeMap::new();
+            for (name, property) in properties {
+                let field = Field {
+                    ty: self.read(property, open),
+                    written: Written::Given,
+                    default: property.get("default").cloned(),
+                };
+                fields.insert(name.clone(), field);
+            }
+            // Whether other fields are pruned is up to the server.
+            return Type::Struct(Struct { fields, rest: Some(Box::new(Type::Any)), atomic });
+        }
+        match schema.get("additionalProperties") {
+            Some(value) if value.is_object() => Type::Map { value: Box::new(self.read(value, open)), atomic },
+            _ if atomic => Type::Atomic,
+            _ => Type::Any,
+        }
+    }
+}
+
+/// The name of the type that a schema refers to.
+fn reference(schema: &Value) -> Option<&str> {
+    let named = |schema: &'_ Value| schema.get("$ref").is_some();
+    let schema = if named(schema) {
+        schema
+    } else {
+        schema.get("allOf")?.as_array()?.iter().find(|schema| named(schema))?
+    };
+    schema.get("$ref")?.as_str()?.rsplit('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schemas() -> Value {
+        json!({
+            "example.Gauge": {"type": "object", "x-kubernetes-group-version-kind":
+                [{"group": "example.com", "version": "v1", "kind": "Gauge"}],
+                "properties": {"metadata": {"type": "object"}, "spec": {"allOf": [{"$ref": "#/components/schemas/example.Spec"}]}}},
+            "example.Spec": {"type": "object", "properties": {
+                "probes": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "port"],
+                    "items": {"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer", "default": 80}}}},
+                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "args": {"type": "array", "items": {"type": "string"}},
+                "limit": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"},
+                "selector": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+                "below": {"$ref": "#/components/schemas/example.Spec"}}},
+        })
+    }
+
+    #[test]
+    fn lists_are_merged_as_the_document_says() {
+        let kind = Kind::unknown("example.com/v1", "Gauge", true);
+        for document in [json!({"components": {"schemas": schemas()}}), json!({"definitions": schemas()})] {
+            let kind = kind.clone().with_openapi(&document);
+            let at = |field: &str| kind.schema.at(&["spec", field]).cloned();
+            let Some(Type::List { item, list_type }) = at("probes") else { panic!("a list") };
+            assert_eq!(list_type, ListType::Keys(vec!["name".to_owned(), "port".to_owned()]));
+            assert_eq!(item.parts().unwrap().field("port").unwrap().default, Some(80.into()));
+            assert!(matches!(at("tags"), Some(Type::List { list_type: ListType::Set, .. })));
+            assert!(matches!(at("args"), Some(Type::List { list_type: ListType::Atomic, .. })));
+            assert_eq!(at("limit"), Some(Type::Quantity));
+            assert_eq!(at("selector"), Some(Type::Map { value: Box::new(Type::Text), atomic: true }));
+            assert_eq!(kind.schema.at(&["metadata"]), Some(&Type::Named("ObjectMeta")));
+            assert_eq!(kind.schema.at(&["spec", "below"]), Some(&Type::Any), "it ends");
+            assert!(!kind.is_known(), "nothing is known of its defaults");
+        }
+        assert_eq!(kind.clone().with_openapi(&json!({})).schema, Type::Any);
+    }
+}

@@ -1,0 +1,199 @@
+//! The plan that the last apply left in a cluster, beside the parent of its `ApplySet`: the scheduler's memory for the
+//! next apply, whoever runs it.
+//!
+//! ```text
+//! <set>.plan                 which plan it is, and the plan itself where it fits
+//! <set>.plan.<slot>.<number> its parts where it does not fit
+//! ```
+//!
+//! Every cluster holds the whole plan, because schedulers remember all clusters at once; of several plans the one
+//! with the highest generation is the newest. Parts are written into the slot that is not in use, and the `ConfigMap`
+//! `<set>.plan` then names that slot: a run that is killed leaves the old plan or the new one. All `ConfigMap`s are
+//! owned by the parent, with which they go.
+
+use http::Method;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Error;
+use super::call::{Call, encoded};
+use super::client::Client;
+use super::packed::{PART, pack, unpack};
+use super::steps::APPLY;
+use federate_engine::actions::{Inventory, MANAGER};
+
+/// A plan that a cluster remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RememberedPlan {
+    /// How often the plan has changed; the highest number is that of the newest plan.
+    pub generation: u64,
+    /// The plan, as a document.
+    pub text: Vec<u8>,
+}
+
+impl RememberedPlan {
+    /// The newest of several plans. Two that were written at the same time have the same generation; the order of their
+    /// digests decides between them, so that everyone decides alike.
+    pub fn newest(plans: impl Iterator<Item = Self>) -> Option<Self> {
+        plans.max_by_key(|plan| (plan.generation, digest(&plan.text)))
+    }
+
+    /// The plan that takes the place of this one: the same where its text is the same.
+    #[must_use]
+    pub fn followed_by(newest: Option<&Self>, text: Vec<u8>) -> Self {
+        match newest {
+            Some(newest) if newest.text == text => newest.clone(),
+            newest => Self { generation: newest.map_or(0, |newest| newest.generation) + 1, text },
+        }
+    }
+}
+
+/// What a cluster remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Recalled {
+    /// No plan.
+    #[default]
+    Nothing,
+    /// A plan.
+    Plan(RememberedPlan),
+    /// A plan that cannot be read, and why.
+    Damaged(String),
+}
+
+/// The index of a remembered plan, as the `ConfigMap` `<set>.plan` holds it.
+struct Index<'i>(&'i Value);
+
+impl Index<'_> {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.pointer(&format!("/data/{key}")).and_then(Value::as_str)
+    }
+
+    fn generation(&self) -> u64 {
+        self.text("generation").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    fn parts(&self) -> usize {
+        self.text("parts").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    fn slot(&self) -> &str {
+        self.text("slot").unwrap_or("a")
+    }
+}
+
+/// Where the plan of an `ApplySet` is kept in a cluster.
+fn path(set: &Inventory, suffix: &str) -> String {
+    format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&set.namespace), encoded(&name(set, suffix)))
+}
+
+fn name(set: &Inventory, suffix: &str) -> String {
+    format!("{}.plan{suffix}", set.name)
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn bytes(object: &Value) -> Option<Vec<u8>> {
+    let bytes: ByteString = serde_json::from_value(object.pointer("/binaryData/plan")?.clone()).ok()?;
+    Some(bytes.0)
+}
+
+/// Reads the plan that a cluster remembers.
+pub(super) async fn read(client: &Client, set: &Inventory) -> Result<Recalled, Error> {
+    let Some(index) = client.find(&Call::get(path(set, ""))).await? else { return Ok(Recalled::Nothing) };
+    let entry = Index(&index);
+    let damaged = |why: &str| {
+        let name = name(set, "");
+        Recalled::Damaged(format!(
+            "the plan that is kept in ConfigMap {}/{name} cannot be read: {why}; delete the ConfigMap to schedule without \
+             it",
+            set.namespace
+        ))
+    };
+    let mut packed = bytes(&index).unwrap_or_default();
+    for number in 0..entry.parts() {
+        let suffix = format!(".{}.{number}", entry.slot());
+        let part = client.find(&Call::get(path(set, &suffix))).await?;
+        match part.as_ref().and_then(bytes) {
+            Some(part) => packed.extend(part),
+            None => return Ok(damaged("a part of it is missing")),
+        }
+    }
+    if Some(digest(&packed).as_str()) != entry.text("digest") {
+        return Ok(damaged("it was edited"));
+    }
+    Ok(match unpack(&packed) {
+        Ok(text) => Recalled::Plan(RememberedPlan { generation: entry.generation(), text }),
+        Err(error) => damaged(&error.to_string()),
+    })
+}
+
+/// Keeps a plan in a cluster, owned by the parent with this uid; one that is there already is not written again.
+pub(super) async fn write(
+    client: &Client,
+    set: &Inventory,
+    uid: &str,
+    plan: &RememberedPlan,
+) -> Result<(), Error> {
+    let packed = pack(&plan.text);
+    let whole = digest(&packed);
+    let there = client.find(&Call::get(path(set, ""))).await?.unwrap_or_default();
+    let entry = Index(&there);
+    if entry.text("digest") == Some(whole.as_str()) && entry.generation() == plan.generation {
+        return Ok(());
+    }
+    let slot = if entry.slot() == "a" { "b" } else { "a" };
+    let parts: Vec<&[u8]> = if packed.len() > PART { packed.chunks(PART).collect() } else { Vec::new() };
+    for (number, part) in parts.iter().enumerate() {
+        let binary = json!({"plan": ByteString(part.to_vec())});
+        put(client, set, uid, &format!(".{slot}.{number}"), (json!({}), binary)).await?;
+    }
+    let data = json!({
+        "generation": plan.generation.to_string(), "digest": whole, "slot": slot, "parts": parts.len().to_string(),
+    });
+    let inline = if parts.is_empty() { json!({"plan": ByteString(packed)}) } else { json!({}) };
+    put(client, set, uid, "", (data, inline)).await
+}
+
+async fn put(
+    client: &Client,
+    set: &Inventory,
+    uid: &str,
+    suffix: &str,
+    (data, binary): (Value, Value),
+) -> Result<(), Error> {
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": set.name, "uid": uid});
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name(set, suffix), "namespace": set.namespace, "ownerReferences": [owner]},
+        "data": data, "binaryData": binary,
+    });
+    let call =
+        Call::new(Method::PATCH, path(set, suffix)).query("fieldManager", MANAGER).query("force", "true");
+    client.send::<Value>(&call.body(APPLY, &body)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyone_takes_the_same_plan_for_the_newest() {
+        let plan = |generation, text: &str| RememberedPlan { generation, text: text.into() };
+        let newest = |plans: &[RememberedPlan]| RememberedPlan::newest(plans.iter().cloned());
+        assert_eq!(newest(&[]), None);
+        assert_eq!(newest(&[plan(2, "b"), plan(3, "a"), plan(1, "c")]), Some(plan(3, "a")));
+        let (one, two) = (plan(1, "a"), plan(1, "b"));
+        assert_eq!(newest(&[one.clone(), two.clone()]), newest(&[two, one]));
+    }
+
+    #[test]
+    fn a_plan_that_stays_the_same_keeps_its_generation() {
+        let first = RememberedPlan::followed_by(None, b"a".to_vec());
+        assert_eq!(first.generation, 1);
+        assert_eq!(RememberedPlan::followed_by(Some(&first), b"a".to_vec()), first);
+        assert_eq!(RememberedPlan::followed_by(Some(&first), b"b".to_vec()).generation, 2);
+    }
+}
