@@ -286,7 +286,7 @@ fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_the
     hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
     hub.create(&hub.sync("web", &json!({})));
     let ran = hub.once().code(2);
-    assert!(ran.out.contains("the ApplySet default/federate.shop.web is that of"), "{ran:#?}");
+    assert!(ran.out.contains("the ApplySet default/federate.shop.web belongs to"), "{ran:#?}");
     assert!(repository(&hub).ends_with("/moved"));
 }
 

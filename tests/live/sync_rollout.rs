@@ -175,6 +175,6 @@ fn every_cluster_is_in_one_stage() {
     sandbox.write("clusters.yaml", &clusters);
     commit(&sandbox, "2");
     let ran = once(&sandbox, &json!({})).code(2);
-    assert!(ran.out.contains("BuildFailed: rollout: no stage takes"), "{ran:#?}");
+    assert!(ran.out.contains("BuildFailed: rollout: no stage selects"), "{ran:#?}");
     assert_eq!(values(&sandbox), ["", "", ""]);
 }

@@ -69,7 +69,7 @@ impl Round<'_> {
     ) -> Result<(Session, Vec<Branch>), RoundError> {
         let layout = commit.layout().map_err(|error| invalid(&error))?;
         let place = opened.place().ok_or_else(|| {
-            let message = "the folder is in no git repository, so that there is no branch to commit to";
+            let message = "the folder is not in a git repository, so there is no branch to commit to";
             RoundError::new(Reason::BuildFailed, message)
         })?;
         let remote = match &self.loaded.address {
