@@ -18,7 +18,7 @@ pub(crate) fn failover(case: &Value) -> Result<(), String> {
     for (index, step) in list(&case["timeline"]).iter().enumerate() {
         let now = start + seconds(&step["at"]);
         change(&mut plane, step, now);
-        let report = plane.settle(now);
+        let report = plane.reconcile(now);
         compare(&case["expect"]["states"][index], &state(&plane, &report, &step["at"]))
             .map_err(|why| format!("at {}: {why}", step["at"]))?;
     }

@@ -41,7 +41,7 @@ impl Write<'_> {
         }
     }
 
-    /// The type of objects without `apiVersion` and `kind`, which nobody owns.
+    /// The type of objects without `apiVersion` and `kind`, which no manager owns.
     pub(super) fn schema(&self) -> &Type {
         &self.kind.schema
     }
@@ -232,7 +232,7 @@ fn untyped(applied: &Value, wrong: &[String]) -> String {
     )
 }
 
-/// The fields that identify an object or that the server sets, which nobody owns.
+/// The fields that identify an object or that the server sets, which no manager owns.
 fn identity() -> FieldSet {
     const KEYS: [&str; 9] = [
         "name",

@@ -184,8 +184,8 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
-/// policies.
+/// Whether the repo uses a dialect: it contains policies of the dialect, or inventory objects of the dialect and no
+/// policies of any dialect.
 fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
     let decides = |role| role != Role::Inventory;
     let own = |decides_too: bool| {

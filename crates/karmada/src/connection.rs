@@ -27,7 +27,7 @@ pub(super) fn read(object: &Object) -> Result<Connection, String> {
         endpoint: endpoint.to_owned(),
         secret,
         credentials: Credentials::Token("token"),
-        authority: if unverified { Authority::Nobody } else { Authority::Secret("caBundle") },
+        authority: if unverified { Authority::Unverified } else { Authority::Secret("caBundle") },
         impersonator: self::secret(object, "impersonatorSecretRef"),
         proxy: Some(object.text(&["spec", "proxyURL"]).to_owned()).filter(|url| !url.is_empty()),
     })
@@ -60,7 +60,10 @@ mod tests {
             read(&cluster(&spec))
         };
         assert_eq!(of(json!({})).unwrap().authority, Authority::Secret("caBundle"));
-        assert_eq!(of(json!({"insecureSkipTLSVerification": true})).unwrap().authority, Authority::Nobody);
+        assert_eq!(
+            of(json!({"insecureSkipTLSVerification": true})).unwrap().authority,
+            Authority::Unverified
+        );
         assert!(of(json!({"proxyHeader": {"a": "b"}})).unwrap_err().contains("proxyHeader"));
         assert_eq!(of(json!({"proxyURL": "http://p"})).unwrap().proxy.as_deref(), Some("http://p"));
     }

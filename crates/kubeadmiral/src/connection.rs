@@ -27,7 +27,7 @@ pub(super) fn read(object: &Object) -> Result<Connection, String> {
         },
         credentials: if set("useServiceAccount") { token } else { certificate },
         authority: if set("insecure") {
-            Authority::Nobody
+            Authority::Unverified
         } else {
             Authority::Secret("certificate-authority-data")
         },

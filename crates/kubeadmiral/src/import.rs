@@ -34,14 +34,14 @@ const PROPAGATED: [&str; 4] = [
 const MANAGED: &str = "kubeadmiral.io/managed";
 
 /// Imports an object.
-fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
-    let Some(policy) = &wish.policy else {
+fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
+    let Some(policy) = &options.policy else {
         let message = format!("no policy is named for {}", object.id);
         return Err(vec![
             Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
         ]);
     };
-    if let Some(refused) = refusal(object, wish.dialects) {
+    if let Some(refused) = refusal(object, options.dialects) {
         return Err(vec![refused]);
     }
     let mut edits = Edits::of(object);
@@ -54,7 +54,7 @@ fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     };
     edits.remove_keys("labels", &[other]);
     edits.set("labels", label, name);
-    edits.set("annotations", ADOPTING, &clusters(&wish.clusters));
+    edits.set("annotations", ADOPTING, &clusters(&options.clusters));
     edits.set("annotations", CONFLICTS, "adopt");
     Ok(Imported::Edits(edits.done()))
 }
@@ -85,8 +85,8 @@ mod tests {
     }
 
     /// The edits.
-    fn edits(body: Value, wish: &Import) -> (Vec<String>, Vec<(String, String)>) {
-        let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), wish).unwrap() else {
+    fn edits(body: Value, options: &Import) -> (Vec<String>, Vec<(String, String)>) {
+        let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), options).unwrap() else {
             panic!("no edits")
         };
         let gone = edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect();
@@ -124,9 +124,9 @@ mod tests {
     fn one_label_decides_and_adoption_names_clusters() {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
             "labels": {"kubeadmiral.io/cluster-propagation-policy-name": "old", "kubeadmiral.io/managed": "true"}}});
-        let wish =
+        let options =
             Import { clusters: vec!["m1".into(), "m2".into()], ..named(PolicyName::Beside("p".into())) };
-        let (gone, come) = edits(body, &wish);
+        let (gone, come) = edits(body, &options);
         assert_eq!(gone, ["/metadata/labels/kubeadmiral.io~1managed", CLUSTER_LABEL]);
         let adopting = "/metadata/annotations/kubeadmiral.io~1clusters-to-adopt";
         assert_eq!(come[1], (adopting.to_owned(), r#"{"clusters":["m1","m2"]}"#.to_owned()));
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused() {
         let refused =
-            |body: Value, wish: &Import| import(&Object::of(body, "a.yaml"), wish).unwrap_err()[0].code;
-        let wish = named(PolicyName::Beside("p".into()));
+            |body: Value, options: &Import| import(&Object::of(body, "a.yaml"), options).unwrap_err()[0].code;
+        let options = named(PolicyName::Beside("p".into()));
         let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": owner}});
-        assert_eq!(refused(pod.clone(), &wish), "controlled");
+        assert_eq!(refused(pod.clone(), &options), "controlled");
         let policy = json!({"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "a"}});
-        assert_eq!(refused(policy, &wish), "not-a-template");
+        assert_eq!(refused(policy, &options), "not-a-template");
         assert_eq!(refused(pod, &Import::default()), "no-policy");
     }
 }

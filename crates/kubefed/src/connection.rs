@@ -22,7 +22,7 @@ pub(super) fn read(object: &Object) -> Result<Connection, String> {
     let authority = if disabled.peek().is_none() {
         text(&["spec", "caBundle"]).map_or(Authority::System, Authority::Bundle)
     } else if disabled.any(|validation| validation == "*") {
-        Authority::Nobody
+        Authority::Unverified
     } else {
         let why = "its KubeFedCluster leaves out a part of the verification (spec.disabledTLSValidations), \
                    and here certificates are verified as a whole, or with `*` not at all";
@@ -58,7 +58,7 @@ mod tests {
             read(&Object::named("core.kubefed.io/v1beta1", "KubeFedCluster", path, json!({"spec": spec})))
         };
         assert_eq!(of(json!([])).unwrap().authority, Authority::Bundle("Zm9v".to_owned()));
-        assert_eq!(of(json!(["SubjectName", "*"])).unwrap().authority, Authority::Nobody);
+        assert_eq!(of(json!(["SubjectName", "*"])).unwrap().authority, Authority::Unverified);
         assert!(of(json!(["ValidityPeriod"])).is_err());
     }
 }

@@ -23,8 +23,9 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// Imports an object.
-fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
-    let made = if wish.enable { enable(object).map_err(|finding| vec![finding])? } else { federate(object) };
+fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
+    let made =
+        if options.enable { enable(object).map_err(|finding| vec![finding])? } else { federate(object) };
     Ok(Imported::Objects(vec![made]))
 }
 

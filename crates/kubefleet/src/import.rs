@@ -23,8 +23,8 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// Imports an object.
-fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
-    if let Some(refused) = refusal(object, wish.dialects) {
+fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
+    if let Some(refused) = refusal(object, options.dialects) {
         return Err(vec![refused]);
     }
     let mut edits = Edits::of(object);

@@ -45,7 +45,7 @@ pub enum Credentials {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// Not verified: the inventory disables verification.
-    Nobody,
+    Unverified,
     /// With the certificates under this key of the Secret, as PEM.
     Secret(&'static str),
     /// With these certificates: PEM in base64.

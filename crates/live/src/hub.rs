@@ -87,7 +87,7 @@ pub(super) async fn kubeconfig(
     let secret = read(hub, &connection.secret).await?;
     match &connection.authority {
         Authority::System => {}
-        Authority::Nobody => cluster["insecure-skip-tls-verify"] = json!(true),
+        Authority::Unverified => cluster["insecure-skip-tls-verify"] = json!(true),
         Authority::Bundle(certificates) => cluster["certificate-authority-data"] = json!(certificates),
         Authority::Secret(key) => {
             cluster["certificate-authority-data"] = json!(field(&secret, key, &connection.secret)?);
@@ -116,7 +116,7 @@ pub(super) async fn kubeconfig(
 /// The address as a URL. Plain HTTP is accepted only where certificates are not verified.
 fn server(connection: &Connection) -> Result<String, Error> {
     let endpoint = connection.endpoint.trim();
-    if endpoint.starts_with("http://") && connection.authority != Authority::Nobody {
+    if endpoint.starts_with("http://") && connection.authority != Authority::Unverified {
         let why = format!("its inventory names `{endpoint}`, where credentials would be sent in the clear");
         return Err(Error::Access(why));
     }
@@ -172,6 +172,6 @@ mod tests {
         assert_eq!(of("10.0.0.1:6443", Authority::System).unwrap(), "https://10.0.0.1:6443");
         assert_eq!(of("https://a/b", Authority::System).unwrap(), "https://a/b");
         assert!(of("http://a", Authority::System).is_err());
-        assert_eq!(of("http://a", Authority::Nobody).unwrap(), "http://a");
+        assert_eq!(of("http://a", Authority::Unverified).unwrap(), "http://a");
     }
 }

@@ -63,7 +63,7 @@ pub struct MemberWatch {
     _end: oneshot::Sender<()>,
 }
 
-/// Who is told that something has changed in a cluster, from another thread.
+/// The receiver of changes in a cluster, called from another thread.
 type Changed = dyn Fn(&ClusterName) + Send + Sync;
 
 impl MemberWatch {

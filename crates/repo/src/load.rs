@@ -177,7 +177,7 @@ fn is_count(number: &serde_json::Number) -> bool {
 
 fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
     const HELP: &str = "a Kubernetes object has both apiVersion and kind, as strings; to ignore a file \
-                        that is none, name it in .federateignore or under `exclude` in federate.yaml";
+                        without an object, name it in .federateignore or under `exclude` in federate.yaml";
     let (pointer, message) = match (api_version, kind) {
         (None, None) => ("", "an item that has neither apiVersion nor kind"),
         (None, Some(_)) => ("/kind", "a document with `kind` but without `apiVersion`"),

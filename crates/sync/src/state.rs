@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/lock                                  held while a process works with the folder
-//! DIR/<namespace>/<name>/status.json        what became of the Sync
+//! DIR/<namespace>/<name>/status.json        the status of the Sync
 //! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
 //! DIR/<namespace>/<name>/placements-*.yaml  the plans of former revisions, during a rollout
 //! DIR/<namespace>/<name>/git/               the cache of the source

@@ -26,7 +26,7 @@ pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
     fields.is_some_and(|fields| same(fields, live, &unnamed(body)))
 }
 
-/// An object without its type and name, which nobody owns.
+/// An object without its type and name, which no manager owns.
 fn unnamed(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(map) = body.as_object_mut() {

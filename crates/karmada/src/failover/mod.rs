@@ -184,7 +184,7 @@ impl ControlPlane {
     }
 
     /// Runs all controllers until nothing changes.
-    pub fn settle(&mut self, now: Timestamp) -> Report {
+    pub fn reconcile(&mut self, now: Timestamp) -> Report {
         self.taint(now);
         let clusters: Vec<Cluster> = self.members.iter().map(schedulable).collect();
         let taints: BTreeMap<&str, &[ClusterTaint]> =

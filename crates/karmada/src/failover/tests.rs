@@ -47,13 +47,13 @@ fn before_1_14_the_control_plane_taints_and_evicts() {
         let effects = |plane: &ControlPlane| {
             plane.members()[0].taints().iter().map(|taint| taint.effect.clone()).collect::<Vec<_>>()
         };
-        let first = plane.settle(at(10));
+        let first = plane.reconcile(at(10));
         assert_eq!(effects(&plane), ["NoSchedule"]);
-        plane.settle(at(301));
+        plane.reconcile(at(301));
         let tainted = effects(&plane);
         // Admission of these releases adds a toleration for 300 seconds.
-        let kept = plane.settle(at(600)).evicted;
-        (first.next, tainted.len(), kept.len(), plane.settle(at(602)).evicted)
+        let kept = plane.reconcile(at(600)).evicted;
+        (first.next, tainted.len(), kept.len(), plane.reconcile(at(602)).evicted)
     };
     let minutes = SignedDuration::from_secs(290);
     assert_eq!(run("1.13"), (Some(minutes), 2, 0, vec![(0, "m1".to_owned())]));
@@ -67,7 +67,7 @@ fn before_1_15_the_flag_says_how_taints_evict() {
         let objects = [cluster("m1", "True", &taint), cluster("m2", "True", &json!([])), binding()];
         let options = Options { taint_eviction: true, ..options(release) };
         let mut plane = ControlPlane::new(&objects, options).unwrap();
-        plane.settle(at(10));
+        plane.reconcile(at(10));
         plane.bindings[0].tasks[0].purge_mode.clone()
     };
     assert_eq!([mode("1.14"), mode("1.15")], ["Graciously", "Directly"]);

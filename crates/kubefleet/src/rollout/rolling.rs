@@ -39,7 +39,7 @@ pub struct Round {
     pub wait: SignedDuration,
 }
 
-/// The rows by what can be done about them.
+/// The rows by their possible actions.
 #[derive(Default)]
 struct Candidates<'r> {
     failed: Vec<&'r Row>,

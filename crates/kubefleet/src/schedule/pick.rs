@@ -58,7 +58,7 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
     let mut cycles = Cycles::new(request, rows)?;
     let batch = wanted - present;
     let limit = if cycles.single { 1 } else { batch };
-    cycles.spread.settle();
+    cycles.spread.update_scores();
     let outcome = cycles.finish(limit);
     let more = limit < batch && outcome.fulfilled;
     Ok((outcome, more))
@@ -99,14 +99,14 @@ impl<'p> Cycles<'p> {
     }
 
     fn run(mut self, mut batch: usize) -> Outcome {
-        self.spread.settle();
+        self.spread.update_scores();
         while self.single && batch > 1 {
             let Some(best) = self.candidates().min_by_key(rank) else { break };
             self.pick(&best);
             self.open.retain(|(index, _)| *index != best.index);
             // Rows that this cycle did not pick again will be unscheduled.
             self.rows.obsolete.clear();
-            self.spread.settle();
+            self.spread.update_scores();
             batch -= 1;
         }
         self.finish(batch)

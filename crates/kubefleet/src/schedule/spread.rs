@@ -55,8 +55,8 @@ impl<'p> Spread<'p> {
     }
 
     /// Recomputes the scores from the counts.
-    pub(super) fn settle(&mut self) {
-        self.constraints.iter_mut().for_each(Constraint::settle);
+    pub(super) fn update_scores(&mut self) {
+        self.constraints.iter_mut().for_each(Constraint::update_scores);
     }
 
     /// The score of the cluster at `index`, or the constraint that it would violate.
@@ -96,7 +96,7 @@ impl<'p> Constraint<'p> {
         Violated { key: self.key.to_owned(), max_skew: self.max_skew }
     }
 
-    fn settle(&mut self) {
+    fn update_scores(&mut self) {
         let extremes = extremes(&self.counts);
         let score = |&count: &i64| match change(count, extremes, self.max_skew) {
             (change, false) => Some(-change),

@@ -113,7 +113,7 @@ impl Leader {
         Some(leader)
     }
 
-    /// Whether nobody else can have the Lease at this moment.
+    /// Whether no other process can hold the Lease at this moment.
     pub fn leads(&self) -> bool {
         leads(&self.state, &self.options)
     }

@@ -36,7 +36,7 @@ fn line(text: &str) -> String {
 }
 
 /// Replaces everything except letters, digits, spaces and safe punctuation by character references. An `@` is
-/// separated from the next character, so that it mentions nobody.
+/// separated from the next character, so that it mentions no user.
 fn references(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
