@@ -73,4 +73,4 @@ head -c 700000 /dev/zero | tr '\0' 'x' >"$work/play/diff.out"
 echo 1 >"$work/play/diff.code"
 run 0 INPUT_COMMAND=diff INPUT_BASE=main INPUT_PATHS=$'deploy\n.'
 [ "$(wc -c <"$work/summary")" -lt 1048576 ] || wrong "the summary is too long" output
-has summary "too long to be shown here"
+has summary "too long to show here"

@@ -79,7 +79,7 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   output changed false
   output summary "deploy: clean; no differences from ${base:0:10}"
   comments length 1
-  comments '.[0].body | contains("nothing changes")' true
+  comments '.[0].body | contains("no changes")' true
 else
   echo "there is no federate that compares revisions: left out"
 fi

@@ -67,9 +67,9 @@ play
 run 0 INPUT_PATHS=$'a\nb'
 output plan "$(echo "$work"/temp/federate.*/1/plan.json)"$'\n'"$(echo "$work"/temp/federate.*/2/plan.json)"
 run 2 INPUT_COMMAND=render INPUT_PATHS=$'a\na/b'
-has log "a/b lies in a"
+has log "a/b is inside a"
 run 2 INPUT_COMMAND=render INPUT_PATHS=$'a\n../b'
-has log "must be plain and relative"
+has log "must be a plain relative path"
 
 # Another revision than the work tree.
 play

@@ -28,7 +28,7 @@ has_not play/calls diff
 on_push 1111111111111111111111111111111111111111
 play
 run 0
-has log "::warning title=federate::nothing is compared: 1111111111111111111111111111111111111111"
+has log "::warning title=federate::nothing to compare with: 1111111111111111111111111111111111111111"
 has_not play/calls diff
 requests ""
 
