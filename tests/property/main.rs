@@ -51,7 +51,7 @@ fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
 
 /// A plan without the reason that `KubeAdmiral` states only when it schedules, as the recorded cases show.
 fn said_once(mut plan: federate_dialect::Plan) -> federate_dialect::Plan {
-    for row in &mut plan.placements {
+    for row in plan.placements.iter_mut().filter(|row| row.dialect == "kubeadmiral") {
         row.unschedulable.take_if(|unschedulable| unschedulable.reason == "NoClusterFits");
     }
     plan

@@ -60,6 +60,8 @@ impl Behaviour {
     /// The table: for each rule the releases that changed it, the behaviour before, the behaviour since.
     pub(super) fn of(release: Release) -> Self {
         let r = release;
+        let flink_before_1_18 = r.pick(&[(14, 0)], FlinkHealth::State, FlinkHealth::StateOrError);
+        let purge_before_1_19 = r.pick(&[(15, 0)], PurgeModes::Old, PurgeModes::Both);
         Self {
             release,
             // Row 1, §2.1
@@ -86,11 +88,7 @@ impl Behaviour {
             ),
             // Row 11, §3
             flink_replicas: r.pick(&[(17, 0)], FlinkReplicas::OfWhole, FlinkReplicas::WithDefaults),
-            flink_health: r.pick(
-                &[(18, 0)],
-                r.pick(&[(14, 0)], FlinkHealth::State, FlinkHealth::StateOrError),
-                FlinkHealth::KnownStates,
-            ),
+            flink_health: r.pick(&[(18, 0)], flink_before_1_18, FlinkHealth::KnownStates),
             workflow_error_is_unhealthy: r.has(&[(17, 0)]),
             // Row 12
             revised: r.pick(&[(14, 1)], Revised::Divided, Revised::All),
@@ -119,11 +117,7 @@ impl Behaviour {
             empty_field_overriders: r.pick(&[(18, 0)], Admission::Accepts, Admission::Refuses),
             numeric_tolerations: r.pick(&[(18, 0)], Admission::Accepts, Admission::Refuses),
             // Row 23
-            purge_modes: r.pick(
-                &[(19, 0)],
-                r.pick(&[(15, 0)], PurgeModes::Old, PurgeModes::Both),
-                PurgeModes::New,
-            ),
+            purge_modes: r.pick(&[(19, 0)], purge_before_1_19, PurgeModes::New),
             // Row 24, §5
             cluster_failover: r.pick(&[(15, 0)], ClusterFailover::ByFlag, ClusterFailover::ByPolicy),
             // §5
