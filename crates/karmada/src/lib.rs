@@ -16,7 +16,7 @@ use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan,
-    Previous, Reads, Release, SharedLists, Subject, Variant,
+    Previous, Reads, References, Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -44,6 +44,7 @@ mod overrides;
 mod prune;
 pub mod quota;
 mod rebalance;
+mod references;
 mod revise;
 mod schedule;
 mod selector;
@@ -121,6 +122,10 @@ impl Dialect for Karmada {
 
     fn mark(&self, live: &mut Object) {
         live.set_label(member::MANAGED, "true");
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
@@ -237,6 +242,10 @@ impl ControlPlane for Karmadas<'_> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
         findings
+    }
+
+    fn withheld(&self, template: &Object) -> Option<String> {
+        matching::reserved(template).map(|why| format!("Karmada never propagates it, because {why}"))
     }
 
     fn cluster_reads(&self) -> ClusterReads {

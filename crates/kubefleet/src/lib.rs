@@ -22,7 +22,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
-    Release, Rendered, Variant, Withheld,
+    References, Release, Rendered, Variant, Withheld,
 };
 
 mod affinity;
@@ -45,6 +45,7 @@ pub mod membership;
 mod memory;
 mod overrides;
 mod properties;
+mod references;
 pub mod rollout;
 mod schedule;
 mod selection;
@@ -120,6 +121,10 @@ impl Dialect for KubeFleet {
         if live.annotation(member::HASH).is_none() {
             live.set_annotation(member::HASH, "");
         }
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
@@ -321,6 +326,11 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn check(&self) -> Vec<Finding> {
         self.findings.clone()
+    }
+
+    fn withheld(&self, template: &Object) -> Option<String> {
+        let why = selection::stays_on_hub(template, &self.behaviour)?;
+        Some(format!("KubeFleet never places it, because {why}"))
     }
 
     fn subjects(&self) -> Vec<federate_dialect::Subject> {
