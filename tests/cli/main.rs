@@ -30,6 +30,7 @@ mod import;
 mod interpreter;
 mod kubefed;
 mod leaks;
+mod mistakes;
 mod plan;
 mod render;
 mod revision;

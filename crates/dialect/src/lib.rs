@@ -105,6 +105,11 @@ pub trait Dialect: Sync {
         References::default()
     }
 
+    /// The keys of labels and annotations of templates that it reads, if it can list them.
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How a template is selected, as advice: `select it in …`.
     fn selected_by(&self) -> &'static str {
         "select it in a placement policy"

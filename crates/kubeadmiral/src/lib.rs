@@ -109,6 +109,10 @@ impl Dialect for KubeAdmiral {
         live.set_label(keys::MANAGED, "true");
     }
 
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &keys::READ
+    }
+
     fn selected_by(&self) -> &'static str {
         "name a policy in its label `kubeadmiral.io/propagation-policy-name` or `…/cluster-propagation-policy-name`"
     }

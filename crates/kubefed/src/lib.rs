@@ -126,6 +126,10 @@ impl Dialect for KubeFed {
         live.set_label(manifest::MANAGED, "true");
     }
 
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &references::KEYS
+    }
+
     fn selected_by(&self) -> &'static str {
         "wrap it in a federated object (as `federate import` does)"
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use federate_dialect::References;
-use federate_dialect::references::Name;
+use federate_dialect::references::{Name, Selector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -14,12 +14,22 @@ const PREFERENCES: [&str; 3] = [
     "federation.kubernetes.io/job-preferences",
 ];
 
+/// The annotations of templates that Federation v1 reads.
+pub(super) const KEYS: [&str; 5] = [
+    PREFERENCES[0],
+    PREFERENCES[1],
+    PREFERENCES[2],
+    super::v1::SELECTOR,
+    "federation.kubernetes.io/hpa-target-cluster-list",
+];
+
 /// The references of a federated object, a preference or a template of Federation v1.
 pub(super) fn of(object: &Object) -> References {
     let mut all = References::default();
     let body = Cursor::new(&object.body);
     let spec = body.field("spec");
     if object.id.kind == "ReplicaSchedulingPreference" {
+        all.selectors.push(target(object, &spec));
         let clusters = spec.field("clusters");
         let names = clusters.value().as_object().into_iter().flatten().map(|(name, _)| name);
         // `*` stands for every cluster that is not named.
@@ -56,6 +66,18 @@ pub(super) fn of(object: &Object) -> References {
         );
     }
     all
+}
+
+/// The federated object of a preference: that of its namespace and name.
+fn target(preference: &Object, spec: &Cursor<'_>) -> Selector {
+    let own = |name: &str, key: &str| Name { name: name.to_owned(), pointer: format!("/metadata/{key}") };
+    Selector {
+        pointer: spec.pointer().to_owned(),
+        kind: Name::at(&spec.field("targetKind")).unwrap_or_default(),
+        namespace: preference.id.namespace.as_deref().map(|namespace| own(namespace, "namespace")),
+        name: Some(own(&preference.id.name, "name")),
+        ..Selector::default()
+    }
 }
 
 fn federated(all: &mut References, spec: &Cursor<'_>) {

@@ -11,6 +11,7 @@ use super::{Engine, Rendering};
 
 mod builtin;
 mod clusters;
+mod keys;
 mod lookalike;
 mod objects;
 mod overrides;
@@ -44,6 +45,7 @@ impl Engine<'_> {
         let objects = self.repo.templates.iter().map(|template| &template.object);
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
         found.extend(clusters::unknown(self.repo, self.clusters, &references, &misspelt));
+        found.extend(keys::unread(self.repo, self.dialects));
         found.extend(objects::missing(self.repo, &references));
         found.extend(workloads::missing(self.repo, &wrapped));
         found.extend(selectors::without_match(self.repo, &references, unused, &misspelt));

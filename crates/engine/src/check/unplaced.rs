@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use federate_dialect::references::{Name, Selector};
-use federate_kubernetes::schema::similar;
+use federate_kubernetes::schema::{nearest, similar};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Labels, Object, ObjectRef};
 use federate_repo::Role;
@@ -173,6 +173,8 @@ fn relation(selector: &Selector, template: &Object) -> Relation {
 fn is_typo(what: &str, wanted: &str, has: &str, name: Option<&Name>) -> bool {
     match what {
         "API version" => true,
+        // `FederatedDeployment` is no typo of `Deployment`.
+        "kind" => nearest(wanted, &[has]).is_some(),
         "namespace" => !has.is_empty() && (name.is_some() || similar(wanted, &[has]).is_some()),
         _ => similar(wanted, &[has]).is_some(),
     }

@@ -34,6 +34,15 @@ pub fn similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     nearest(name, known)
         .or_else(|| one(&|k| k == wanted))
         .or_else(|| if wanted.len() >= SHORTEST { one(&within) } else { None })
+        .or_else(|| one(&|k| is_prefix_of_most(&wanted, k)))
+}
+
+/// Whether two names share more than three quarters of the longer one from their start, such as a plural and its
+/// singular.
+fn is_prefix_of_most(a: &str, b: &str) -> bool {
+    let longer = a.len().max(b.len());
+    let shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    longer >= 8 && shared * 4 > longer * 3
 }
 
 /// The edit distance between two names; `usize::MAX` if their lengths alone make it too large.
@@ -85,6 +94,7 @@ mod tests {
             ("prod_eu_west", Some("prod-eu-west")),
             ("prod", None),
             ("staging-2", Some("staging")),
+            ("prod-eu-west-1a", Some("prod-eu-west")),
             ("dev", None),
         ] {
             assert_eq!(similar(name, &known), want, "{name}");
