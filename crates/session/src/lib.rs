@@ -28,14 +28,16 @@ mod check;
 pub mod commit;
 mod comparison;
 mod explain;
+mod kind_name;
 pub mod provenance;
 mod reconcile;
+mod replicas;
 mod session;
 mod whatif;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
-pub use explain::NotFound;
+pub use explain::{Named, NotFound};
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
