@@ -5,9 +5,9 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value};
+use super::{Exit, Fault, print, print_value, say};
 use federate_engine::previous;
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::plan as report;
 use federate_report::table::TextStyle;
 use federate_session::Session;
@@ -48,6 +48,9 @@ Examples:
   federate plan examples/repo -o json > plan.json
   federate plan examples/repo --previous plan.json";
 
+/// How many objects without a policy are reported one by one.
+const UNMATCHED: usize = 5;
+
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let session = self.args.session(None, None)?;
@@ -63,7 +66,22 @@ impl Plan {
             }
         }
         let findings = session.plan_findings();
-        self.args.report(&session, &findings);
+        let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
+        let many = findings.iter().filter(|finding| unmatched(finding)).count();
+        if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {
+            // The table has them already.
+            let others: Vec<Finding> =
+                findings.iter().filter(|finding| !unmatched(finding)).cloned().collect();
+            self.args.report(&session, &others);
+            if !self.args.quiet {
+                say(&format!(
+                    "warning[unmatched]: no policy matches {many} objects; `federate explain KIND/NAME` says what keeps \
+                     one from each policy\n"
+                ));
+            }
+        } else {
+            self.args.report(&session, &findings);
+        }
         Ok(outcome(&findings))
     }
 

@@ -28,7 +28,7 @@ spec:
   template: {spec: {replicas: 2, template: {spec: {containers: [{name: web, image: a}]}}}}
   overrides:
   - clusterName: alpha
-    clusterOverrides: [{path: /spec/template/spec/containers[name=web]/image, value: b}]
+    clusterOverrides: [{path: /spec/template/spec/containers/0/image, value: b}]
 ---
 apiVersion: scheduling.kubefed.io/v1alpha1
 kind: ReplicaSchedulingPreference

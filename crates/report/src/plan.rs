@@ -1,7 +1,7 @@
 //! A plan as a table: one row per object, with its clusters and their replicas.
 //!
-//! On a terminal, the table fits its width: first the policy goes, then the clusters get lines of their own.
-//! Names are never cut. Elsewhere, each object is one line with everything.
+//! On a terminal, the table fits its width: a few long names get lines of their own, or else the column of policies
+//! goes. Names are never cut. Elsewhere, each object is one line with everything.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,11 @@ const ALIKE: usize = 5;
 pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     let width = style.width.filter(|_| !context.wide);
     let full = style.full || context.wide || width.is_none();
-    let rows = rows(plan, width.is_some() && !style.full);
+    // Where a control plane schedules placements, the row of one says what the rows of its objects say.
+    let told =
+        |row: &Placement| !context.wide && row.unschedulable.is_none() && (context.is_policy)(&row.object);
+    let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !told(row)).collect();
+    let rows = rows(&placements, width.is_some() && !style.full);
     let columns = Columns::fit(&rows, width);
     let mut out = String::new();
     if !rows.is_empty() {
@@ -115,14 +119,14 @@ struct Row<'p> {
 
 /// The rows. Where they are `folded`, long runs of objects of one kind that one policy places in the same way become
 /// one row.
-fn rows(plan: &Plan, folded: bool) -> Vec<Row<'_>> {
+fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     let mut rows = Vec::new();
     let alike = |a: &Placement, b: &Placement| {
         (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
             == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
             && a.required_by == b.required_by
     };
-    for run in plan.placements.chunk_by(|a, b| alike(a, b)) {
+    for run in placements.chunk_by(|a, b| alike(a, b)) {
         let shown = if folded && run.len() > ALIKE + 1 { ALIKE } else { run.len() };
         rows.extend(run.iter().take(shown).map(|placement| row(placement, placement.object.to_string())));
         if let Some(first) = run.first().filter(|_| shown < run.len()) {
@@ -157,12 +161,7 @@ struct Columns {
     replicas: usize,
     /// The width of the column of clusters; `None` if it is not limited.
     places: Option<usize>,
-    /// Whether the clusters have lines of their own.
-    below: bool,
 }
-
-/// Spaces before clusters on a line of their own.
-const INDENT: usize = 4;
 
 impl Columns {
     fn fit(rows: &[Row<'_>], width: Option<usize>) -> Self {
@@ -173,14 +172,21 @@ impl Columns {
         let policy = widest(&|row| row.policy.chars().count(), "POLICY");
         let counts = rows.iter().any(|row| row.replicas != "-");
         let replicas = if counts { widest(&|row| row.replicas.len(), "REPLICAS") } else { 0 };
-        let mut columns = Self { object, policy, replicas, places: None, below: false };
+        let mut columns = Self { object, policy, replicas, places: None };
         let Some(width) = width else { return columns };
-        if columns.left() + CLUSTERS_MIN > width {
+        let needed = |columns: &Self| columns.left() + CLUSTERS_MIN;
+        // A few long names get lines of their own, so that they do not take the place of the other columns.
+        let limit = |columns: &Self| width.saturating_sub(needed(columns) - columns.object);
+        let fitting = |limit: usize| rows.iter().filter(|row| row.object.chars().count() <= limit).count();
+        if needed(&columns) > width && fitting(limit(&columns)) * 10 < rows.len() * 8 {
             columns.policy = 0;
         }
-        columns.below = columns.left() + CLUSTERS_MIN > width;
-        let indent = if columns.below { INDENT } else { columns.left() };
-        columns.places = Some(width.saturating_sub(indent).max(CLUSTERS_MIN));
+        if needed(&columns) > width {
+            let limit = limit(&columns).max(width / 4);
+            let names = rows.iter().map(|row| row.object.chars().count()).filter(|length| *length <= limit);
+            columns.object = names.max().unwrap_or(0).max("OBJECT".len());
+        }
+        columns.places = Some(width.saturating_sub(columns.left()).max(CLUSTERS_MIN));
         columns
     }
 
@@ -205,17 +211,20 @@ impl Columns {
     }
 
     fn head(&self) -> String {
-        self.line("OBJECT", "POLICY", "REPLICAS") + if self.below { "" } else { "CLUSTERS" }
+        self.line("OBJECT", "POLICY", "REPLICAS") + "CLUSTERS"
     }
 
     fn write(&self, out: &mut String, row: &Row<'_>, places: &[String]) {
-        let line = self.line(&row.object, &row.policy, &row.replicas);
+        let mut name = row.object.as_str();
+        if name.chars().count() > self.object {
+            let _ = writeln!(out, "{name}");
+            name = "";
+        }
+        let line = self.line(name, &row.policy, &row.replicas);
         let mut places = places.iter();
-        let first = if self.below { None } else { places.next() };
-        let _ = writeln!(out, "{}", (line + first.map_or("", String::as_str)).trim_end());
-        let indent = if self.below { INDENT } else { self.left() };
+        let _ = writeln!(out, "{}", (line + places.next().map_or("", String::as_str)).trim_end());
         for place in places {
-            let _ = writeln!(out, "{:indent$}{place}", "");
+            let _ = writeln!(out, "{:indent$}{place}", "", indent = self.left());
         }
     }
 }
