@@ -92,7 +92,7 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         hub::installed(objects)
     }
 
@@ -161,7 +161,7 @@ struct Karmadas<'a> {
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
-    lists: SharedLists,
+    lists: &'a SharedLists,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     findings: Vec<Finding>,
@@ -196,7 +196,7 @@ impl<'a> Karmadas<'a> {
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
-            lists: SharedLists::default(),
+            lists: input.lists,
             implicit: input.implicit,
             findings,
         }

@@ -30,6 +30,7 @@ mod comparison;
 mod explain;
 pub mod provenance;
 mod reconcile;
+mod release;
 mod session;
 mod whatif;
 
