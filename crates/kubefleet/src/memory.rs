@@ -127,7 +127,7 @@ mod tests {
     fn a_binding_is_bound_unless_its_state_is_known() {
         let mut given = row();
         let memory = json!({"policy": null, "bindings": [{"cluster": "a"}, {"cluster": "b", "state": 1}]});
-        given.memory = memory.as_object().unwrap().clone();
+        given.memory = memory.as_object().unwrap().clone().into();
         let memory = Memory::of(&given);
         assert_eq!(memory.policy, Some(Value::Null));
         assert!(memory.bindings.unwrap().iter().all(|binding| binding.state == State::Bound));
