@@ -28,11 +28,15 @@ mod check;
 pub mod commit;
 mod comparison;
 mod explain;
+mod facts;
+#[cfg(feature = "live")]
+mod look;
 pub mod provenance;
 mod reconcile;
 mod release;
 mod session;
 mod whatif;
+mod without;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};

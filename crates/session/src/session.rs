@@ -1,17 +1,19 @@
 //! An opened repo, with everything derived from it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
 use federate_dialect::release::SETTING as RELEASE;
 use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedLists, Variant};
+use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
+use crate::without::Without;
 use crate::{DIALECTS, release};
 
 /// The inputs of a session besides the repo's files.
@@ -35,6 +37,11 @@ pub struct Options {
     /// The releases of control planes, by dialect; they override `dialects.<name>.version` in
     /// `federate.yaml`.
     pub versions: BTreeMap<String, String>,
+    /// The snapshot with the status of the clusters. Its plan and its objects are not used: those to decide by are
+    /// `previous` and `observed`.
+    pub snapshot: Option<Arc<Stored>>,
+    /// Another folder within the repo that is not read.
+    pub excluded: Option<String>,
     /// Findings about these options, which the session includes in its own.
     pub findings: Vec<Finding>,
     /// Codes of findings that count as errors.
@@ -52,6 +59,8 @@ impl Default for Options {
             observed: Live::default(),
             hosts: Hosts::default(),
             versions: BTreeMap::new(),
+            snapshot: None,
+            excluded: None,
             findings: Vec::new(),
             errors: Vec::new(),
         }
@@ -67,6 +76,8 @@ pub struct Session {
     errors: Vec<String>,
     output: Option<String>,
     versions: BTreeMap<String, String>,
+    snapshot: Option<Arc<Stored>>,
+    excluded: Option<String>,
     /// Findings about the options.
     given: Vec<Finding>,
     /// Findings from loading.
@@ -90,7 +101,11 @@ impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let dialects = options.dialects;
-        let loaded = federate_repo::load(source, options.output.as_deref(), &dialects);
+        let output = options.output.as_deref();
+        let loaded = match options.excluded.clone() {
+            Some(folder) => federate_repo::load(&Without { source, folder }, output, &dialects),
+            None => federate_repo::load(source, output, &dialects),
+        };
         Self::of(loaded, options)
     }
 
@@ -111,6 +126,8 @@ impl Session {
             observed,
             hosts,
             versions,
+            snapshot,
+            excluded,
             findings: given,
             errors,
         } = options;
@@ -123,6 +140,7 @@ impl Session {
         set(&mut loaded.repo, &versions);
         let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
         set(&mut loaded.repo, &installed);
+        let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
         let previous = Previous::new(previous);
         let settings = Settings {
             strict_inventory,
@@ -135,7 +153,8 @@ impl Session {
         let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
-        read.extend(inventory.into_iter().chain(unknown_releases).chain(given.iter().cloned()));
+        read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
+        read.extend(given.iter().cloned());
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
         Self {
@@ -146,6 +165,8 @@ impl Session {
             errors,
             output,
             versions,
+            snapshot,
+            excluded,
             given,
             read,
             kept,
@@ -267,9 +288,16 @@ impl Session {
             observed: self.settings.live.clone(),
             hosts: self.settings.hosts.clone(),
             versions: self.versions.clone(),
+            snapshot: self.snapshot.clone(),
+            excluded: self.excluded.clone(),
             findings: self.given.clone(),
             errors: self.errors.clone(),
         }
+    }
+
+    /// The snapshot with the status of the clusters, if there is one.
+    pub fn snapshot(&self) -> Option<&Stored> {
+        self.snapshot.as_deref()
     }
 
     /// The dialects.
