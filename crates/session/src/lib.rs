@@ -28,12 +28,17 @@ mod check;
 pub mod commit;
 mod comparison;
 mod explain;
+#[cfg(feature = "live")]
+mod facts;
 mod kind_name;
-pub mod provenance;
+mod look;
 mod reconcile;
+mod release;
 mod replicas;
+pub mod provenance;
 mod session;
 mod whatif;
+mod without;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
