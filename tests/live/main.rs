@@ -35,6 +35,7 @@ mod sets;
 mod sync;
 mod sync_objects;
 mod sync_rollout;
+mod sync_shared;
 mod sync_sources;
 mod sync_survives;
 mod sync_tenants;
