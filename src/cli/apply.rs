@@ -138,7 +138,7 @@ impl Apply {
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         match (self.args.observed_folder(), self.dry_run) {
-            (Some(_), Some(DryRun::Client)) => Ok(Reader::Dump),
+            (_, Some(DryRun::Client)) if self.args.has_observed()? => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
                 "--observed reads a dump and connects to no cluster: add --dry-run=client, or leave out --observed".to_owned(),
             )),

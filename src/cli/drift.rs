@@ -109,8 +109,8 @@ impl Drift {
             (Some(_), true) => failed(
                 "--observed reads a dump, so --correct has no cluster to write to: leave out one of them",
             ),
-            (Some(_), false) => Ok(Reader::Dump),
-            (None, correct) => Ok(Reader::Servers(Servers {
+            (_, false) if self.args.has_observed()? => Ok(Reader::Dump),
+            (_, correct) => Ok(Reader::Servers(Servers {
                 access: &self.access,
                 dry_run: (!correct).then_some(DryRun::Client),
                 wait: None,

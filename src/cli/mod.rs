@@ -30,6 +30,7 @@ mod render;
 mod revision;
 mod settings;
 mod snapshot;
+mod stored;
 #[cfg(feature = "live")]
 mod sync;
 mod whatif;

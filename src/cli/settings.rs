@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
+use super::stored::SnapshotArgs;
 use super::{Exit, Fault, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
+use federate_engine::snapshot::Stored;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
 use federate_report::findings;
@@ -77,7 +80,7 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
-    /// The time for rules about age (RFC 3339); without it, they do not apply
+    /// The time for rules about age (RFC 3339) [default: that of the snapshot; without one, they do not apply]
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
 
@@ -87,6 +90,9 @@ pub(super) struct RepoArgs {
     /// example `rendered:placements.yaml`. For a file with a colon in its name, write `./` before the name.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
 
     /// Forget earlier placements and schedule everything from scratch
     #[arg(long)]
@@ -154,19 +160,37 @@ impl RepoArgs {
         self.revision.open_before(&self.repo, rev)
     }
 
-    /// The scheduler's memory: the plan given with `--previous`, or else `kept`.
+    /// The scheduler's memory: the plan given with `--previous`, that of the snapshot, or else `kept`.
     pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
         match &self.previous {
-            _ if self.fresh => Ok(Plan::default()),
-            Some(path) => self.read_plan(path),
-            None => Ok(kept.cloned().unwrap_or_default()),
+            _ if self.fresh => return Ok(Plan::default()),
+            Some(path) => return self.read_plan(path),
+            None => {}
         }
+        let stored = self.stored()?;
+        let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
+        Ok(recorded.or(kept).cloned().unwrap_or_default())
+    }
+
+    /// Decides by a state that was just read from control planes.
+    pub(super) fn observe(&self, stored: Stored) {
+        self.snapshot.observe(stored);
+    }
+
+    /// The time given with `--now`.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    /// The snapshot given with `--snapshot`.
+    fn stored(&self) -> Result<Option<Arc<Stored>>, Fault> {
+        self.snapshot.stored(&self.repo, &self.revision, self.now)
     }
 
     /// Whether an option selects the scheduler's memory.
     #[cfg(feature = "live")]
     pub(super) fn names_memory(&self) -> bool {
-        self.fresh || self.previous.is_some()
+        self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 
     /// Reads the repo from `source`; `output` is the output folder within it.
@@ -199,17 +223,22 @@ impl RepoArgs {
         previous: Plan,
         releases: &[Release],
     ) -> Result<Session, Fault> {
-        let (observed, unread) = self.observed()?;
+        let snapshot = self.stored()?;
+        let (observed, unread) = self.observed(snapshot.as_deref())?;
+        let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
+        let findings = found.chain(unread).collect();
         let options = Options {
             output,
             strict_inventory: self.strict_inventory,
-            now: self.now,
+            now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,
             observed,
             hosts: self.hosts()?,
             versions: self.versions(releases),
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
-            findings: unread,
+            findings,
+            snapshot,
+            excluded: self.snapshot.folder_in(&self.repo),
             ..Options::default()
         };
         Ok(Session::open(source, options))
@@ -235,13 +264,22 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
+    /// Whether the objects that run are read from `--observed` or from the snapshot, so that no cluster is reached.
+    pub(super) fn has_observed(&self) -> Result<bool, Fault> {
+        let in_snapshot = |stored: &Stored| stored.observed.clusters().next().is_some();
+        Ok(self.observed.is_some() || self.stored()?.as_deref().is_some_and(in_snapshot))
+    }
+
     /// The folder given with `--observed`.
     pub(super) fn observed_folder(&self) -> Option<&Path> {
         self.observed.as_deref()
     }
 
-    fn observed(&self) -> Result<(Live, Vec<Finding>), Fault> {
-        let Some(path) = &self.observed else { return Ok(Default::default()) };
+    /// The objects that run: those of the folder given with `--observed`, or of the snapshot.
+    fn observed(&self, snapshot: Option<&Stored>) -> Result<(Live, Vec<Finding>), Fault> {
+        let Some(path) = &self.observed else {
+            return Ok((snapshot.map(|stored| stored.observed.clone()).unwrap_or_default(), Vec::new()));
+        };
         let tree = WorkTree::open(path)
             .map_err(|_| Fault::Failed(format!("--observed: {} is not a readable folder", path.display())))?;
         Ok(federate_repo::live(&tree, &path.to_string_lossy()))

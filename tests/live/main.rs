@@ -32,6 +32,7 @@ mod replace;
 mod rights;
 mod server_decides;
 mod sets;
+mod snapshot;
 mod sync;
 mod sync_objects;
 mod sync_rollout;

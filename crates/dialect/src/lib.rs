@@ -21,6 +21,7 @@ pub mod health;
 pub mod import;
 mod lists;
 pub mod memory;
+mod observation;
 mod placed;
 pub mod plan;
 pub mod probe;
@@ -33,6 +34,7 @@ pub use dialects::Dialects;
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
+pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use reads::{ClusterReads, ObjectScope};
@@ -106,6 +108,19 @@ pub trait Dialect: Sync {
     fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         let _ = (object, nodes, pods);
         None
+    }
+
+    /// The status that the control plane computes for an inventory object from what it sees in the cluster; `None`
+    /// if it computes none.
+    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+        let _ = (object, seen);
+        None
+    }
+
+    /// The kinds on the control plane's API server that describe its members and that [`memory`](Self::memory)
+    /// reads.
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &[]
     }
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say

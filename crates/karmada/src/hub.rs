@@ -5,7 +5,7 @@
 //! placement that the last scheduling used. The template of a binding that is being deleted is gone. A cluster
 //! with an eviction task is not a candidate until the task is done.
 
-use federate_dialect::{Placed, Placement, Release, Unschedulable};
+use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::image::Image;
 use federate_kubernetes::selector::null_default;
@@ -19,6 +19,13 @@ use crate::{NAME, RELEASES};
 
 /// The annotation with the placement that was scheduled last.
 pub(crate) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+
+/// The kinds that the memory is read from, and the inventory.
+pub(crate) const HUB_KINDS: [HubKinds; 3] = [
+    HubKinds { group: "cluster.karmada.io", kinds: &["Cluster"] },
+    HubKinds { group: "work.karmada.io", kinds: &["ResourceBinding", "ClusterResourceBinding"] },
+    HubKinds { group: "operator.karmada.io", kinds: &["Karmada"] },
+];
 
 /// Why a binding cannot be read.
 #[derive(Debug, thiserror::Error)]

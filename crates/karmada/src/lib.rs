@@ -9,14 +9,15 @@
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
 use federate_repo::{Claimed, Config, Role, Template};
+use serde_json::Value;
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan,
-    Previous, Reads, Release, SharedLists, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
+    Placement, Plan, Previous, Reads, Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -133,6 +134,14 @@ impl Dialect for Karmada {
 
     fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         cluster::observed(object, nodes, pods)
+    }
+
+    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+        capacity::status(object, seen)
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {

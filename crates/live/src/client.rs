@@ -159,6 +159,16 @@ impl Client {
         }
     }
 
+    /// Sends a request once and returns the status and the text of the answer.
+    pub(super) async fn text(&self, call: &Call) -> Result<(u16, String), Error> {
+        match exchange(&self.current().0, call).await {
+            Ok((code, _, bytes)) => Ok((code.as_u16(), String::from_utf8_lossy(&bytes).into_owned())),
+            Err(Miss::Lasting(error) | Miss::Again(error) | Miss::Busy(error, _) | Miss::Stranger(error)) => {
+                Err(error)
+            }
+        }
+    }
+
     /// Streams the answer of a watch.
     pub(super) async fn watch<T: DeserializeOwned + Clone>(
         &self,

@@ -38,6 +38,7 @@ mod hub;
 pub mod import;
 mod kinds;
 mod kubeconfig;
+pub mod look;
 mod memory;
 mod order;
 pub mod packed;

@@ -32,12 +32,30 @@ pub struct Explained {
     pub explanation: Explanation,
     /// What the overrides changed.
     pub manifests: Vec<Changed>,
+    /// The facts of the snapshot that decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
+}
+
+/// A fact of the snapshot without which the object would be placed otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fact {
+    /// `placement`, `taint`, `condition`, `api` or `capacity`.
+    pub kind: &'static str,
+    /// The cluster that it is about; `None` for an earlier placement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterName>,
+    /// The fact.
+    pub fact: String,
+    /// The clusters without it, with their replicas.
+    pub without: Vec<String>,
 }
 
 impl Explained {
-    /// Combines a decision with the overrides of its manifests.
-    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
-        Self { origin: origin.to_string(), explanation, manifests }
+    /// Combines a decision with the overrides of its manifests, and the facts of a snapshot that decided.
+    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>, facts: Vec<Fact>) -> Self {
+        Self { origin: origin.to_string(), explanation, manifests, facts }
     }
 }
 
@@ -56,6 +74,8 @@ pub fn text(explained: &Explained, style: TextStyle) -> String {
     clusters(&mut out, &e.clusters, style);
     let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
     section(&mut out, "Overrides", &lines);
+    let facts: Vec<String> = explained.facts.iter().map(fact).collect();
+    section(&mut out, "Facts of the snapshot that decided", &facts);
     out
 }
 
@@ -67,6 +87,15 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
     for line in lines {
         let _ = writeln!(out, "  {line}");
     }
+}
+
+fn fact(fact: &Fact) -> String {
+    let about = fact.cluster.as_ref().map(|cluster| format!("{cluster}: ")).unwrap_or_default();
+    let without = match fact.without.as_slice() {
+        [] => "no cluster".to_owned(),
+        names => finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 8),
+    };
+    format!("{about}{}; without it: {without}", fact.fact)
 }
 
 fn deletion(progress: DeletionProgress) -> String {

@@ -81,6 +81,6 @@ impl Session {
                     }
                 }
             });
-        Some(Explained::new(origin, explanation, changed.collect()))
+        Some(Explained::new(origin, explanation, changed.collect(), self.facts(object)))
     }
 }

@@ -28,10 +28,14 @@ mod check;
 pub mod commit;
 mod comparison;
 mod explain;
+mod facts;
+#[cfg(feature = "live")]
+mod look;
 pub mod provenance;
 mod reconcile;
 mod session;
 mod whatif;
+mod without;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};

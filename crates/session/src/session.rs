@@ -1,17 +1,19 @@
 //! An opened repo, with everything derived from it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
 use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, Variant};
+use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
 use crate::DIALECTS;
+use crate::without::Without;
 
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
@@ -34,6 +36,11 @@ pub struct Options {
     /// The releases of control planes, by dialect; they override `dialects.<name>.version` in
     /// `federate.yaml`.
     pub versions: BTreeMap<String, String>,
+    /// The snapshot with the status of the clusters. Its plan and its objects are not used: those to decide by are
+    /// `previous` and `observed`.
+    pub snapshot: Option<Arc<Stored>>,
+    /// Another folder within the repo that is not read.
+    pub excluded: Option<String>,
     /// Findings about these options, which the session includes in its own.
     pub findings: Vec<Finding>,
     /// Codes of findings that count as errors.
@@ -51,6 +58,8 @@ impl Default for Options {
             observed: Live::default(),
             hosts: Hosts::default(),
             versions: BTreeMap::new(),
+            snapshot: None,
+            excluded: None,
             findings: Vec::new(),
             errors: Vec::new(),
         }
@@ -66,6 +75,8 @@ pub struct Session {
     errors: Vec<String>,
     output: Option<String>,
     versions: BTreeMap<String, String>,
+    snapshot: Option<Arc<Stored>>,
+    excluded: Option<String>,
     /// Findings about the options.
     given: Vec<Finding>,
     /// Findings from loading.
@@ -89,7 +100,11 @@ impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let dialects = options.dialects;
-        let loaded = federate_repo::load(source, options.output.as_deref(), &dialects);
+        let output = options.output.as_deref();
+        let loaded = match options.excluded.clone() {
+            Some(folder) => federate_repo::load(&Without { source, folder }, output, &dialects),
+            None => federate_repo::load(source, output, &dialects),
+        };
         Self::of(loaded, options)
     }
 
@@ -110,6 +125,8 @@ impl Session {
             observed,
             hosts,
             versions,
+            snapshot,
+            excluded,
             findings: given,
             errors,
         } = options;
@@ -117,12 +134,13 @@ impl Session {
             let settings = loaded.repo.config.dialects.entry(dialect.clone()).or_default();
             settings.insert("version".to_owned(), version.as_str().into());
         }
+        let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
         let previous = Previous::new(previous);
         let settings = Settings { strict_inventory, now, previous, live: observed, hosts };
         let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
-        read.extend(inventory.into_iter().chain(given.iter().cloned()));
+        read.extend(unseen.into_iter().flatten().chain(inventory).chain(given.iter().cloned()));
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
         Self {
@@ -133,6 +151,8 @@ impl Session {
             errors,
             output,
             versions,
+            snapshot,
+            excluded,
             given,
             read,
             kept,
@@ -227,9 +247,16 @@ impl Session {
             observed: self.settings.live.clone(),
             hosts: self.settings.hosts.clone(),
             versions: self.versions.clone(),
+            snapshot: self.snapshot.clone(),
+            excluded: self.excluded.clone(),
             findings: self.given.clone(),
             errors: self.errors.clone(),
         }
+    }
+
+    /// The snapshot with the status of the clusters, if there is one.
+    pub fn snapshot(&self) -> Option<&Stored> {
+        self.snapshot.as_deref()
     }
 
     /// The dialects.
