@@ -162,6 +162,30 @@ fn the_plan_says_which_release_decided_and_is_read_by_another() {
 }
 
 #[test]
+fn an_installation_in_the_repo_names_the_release() {
+    let deployment = |name: &str, image: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: system}}\nspec:\n  \
+             selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+             spec: {{containers: [{{name: c, image: \"{image}\"}}]}}\n"
+        )
+    };
+    let scheduler =
+        |tag: &str| deployment("karmada-scheduler", &format!("docker.io/karmada/karmada-scheduler:{tag}"));
+    let repo = three().file("hub/scheduler.yaml", scheduler("v1.15.3"));
+    let release = |line: &str| repo.run(line).code(0).json()["versions"]["karmada"].clone();
+    assert_eq!(release("plan -o json"), "1.15.3");
+    assert_eq!(release("plan -o json --karmada-version 1.18.0"), "1.18.0");
+    repo.write("federate.yaml", "dialects: {karmada: {version: \"1.16.1\"}}\n");
+    assert_eq!(release("plan -o json"), "1.16.1");
+    repo.write("federate.yaml", "");
+    repo.write("hub/scheduler.yaml", scheduler("latest"));
+    let ran = repo.run("plan -o json").code(0);
+    assert!(ran.err.contains("warning[unknown-release]") && ran.err.contains("`latest`"), "{}", ran.err);
+    assert_eq!(ran.json()["versions"]["karmada"], "1.19.0");
+}
+
+#[test]
 fn a_region_without_room_crashed_the_scheduler() {
     let cluster = |name: &str, region: &str, pods: i64| {
         format!(

@@ -84,7 +84,7 @@ pub trait Dialect: Sync {
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
     /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         let _ = objects;
         None
     }
@@ -173,6 +173,8 @@ pub struct Input<'a> {
     pub live: &'a Live,
     /// The addresses of host names. A name without an entry does not resolve.
     pub hosts: &'a Hosts,
+    /// The lists of clusters that placements share.
+    pub lists: &'a SharedLists,
     /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
     /// as withdrawn. They apply where the repo is kept for this control plane.
     pub implicit: bool,

@@ -42,6 +42,8 @@ pub struct Settings {
     pub live: Live,
     /// The addresses of host names.
     pub hosts: Hosts,
+    /// The cluster lists that the rows and manifests of all plans with these settings share.
+    pub lists: SharedLists,
 }
 
 /// Reads the inventory objects of all dialects. Returns the clusters, sorted by name.
@@ -124,8 +126,7 @@ pub struct Engine<'a> {
     repo: &'a Repo,
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
-    /// Cluster lists, shared by the rows and manifests with equal lists.
-    lists: SharedLists,
+    lists: &'a SharedLists,
 }
 
 impl<'a> Engine<'a> {
@@ -138,12 +139,13 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
+                lists: &settings.lists,
                 implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, planes, previous: &settings.previous, lists: SharedLists::default() }
+        Self { dialects, repo, planes, previous: &settings.previous, lists: &settings.lists }
     }
 
     /// Returns what decisions read in the member clusters.

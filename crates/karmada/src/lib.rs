@@ -93,7 +93,7 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         hub::installed(objects)
     }
 
@@ -170,7 +170,7 @@ struct Karmadas<'a> {
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
-    lists: SharedLists,
+    lists: &'a SharedLists,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     findings: Vec<Finding>,
@@ -205,7 +205,7 @@ impl<'a> Karmadas<'a> {
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
-            lists: SharedLists::default(),
+            lists: input.lists,
             implicit: input.implicit,
             findings,
         }

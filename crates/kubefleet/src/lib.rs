@@ -114,6 +114,10 @@ impl Dialect for KubeFleet {
         &[release::SETTING]
     }
 
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+        version::installed(objects)
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }

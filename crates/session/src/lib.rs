@@ -33,6 +33,7 @@ mod facts;
 mod look;
 pub mod provenance;
 mod reconcile;
+mod release;
 mod session;
 mod whatif;
 mod without;
