@@ -28,14 +28,14 @@ mod check;
 pub mod commit;
 mod comparison;
 mod explain;
-#[cfg(feature = "live")]
 mod facts;
 mod kind_name;
+#[cfg(feature = "live")]
 mod look;
+pub mod provenance;
 mod reconcile;
 mod release;
 mod replicas;
-pub mod provenance;
 mod session;
 mod whatif;
 mod without;
