@@ -35,8 +35,29 @@ pub(super) struct AccessArgs {
     groups: Vec<String>,
 }
 
+impl AccessArgs {
+    /// Whether `--hub-context` is given.
+    pub(super) fn has_hub(&self) -> bool {
+        self.hub_context.is_some()
+    }
+}
+
 #[cfg(feature = "live")]
 impl AccessArgs {
+    /// The context given with `--hub-context`.
+    pub(super) fn hub_context(&self) -> Option<&str> {
+        self.hub_context.as_deref()
+    }
+
+    /// How the hub is reached.
+    pub(super) fn of_hub(&self) -> federate_live::Access {
+        federate_live::Access {
+            kubeconfig: self.kubeconfig.clone(),
+            timeout: self.timeout,
+            ..federate_live::Access::default()
+        }
+    }
+
     /// The path given with `--kubeconfig`.
     pub(super) fn kubeconfig(&self) -> Option<&std::path::Path> {
         self.kubeconfig.as_deref()

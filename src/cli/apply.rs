@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::access::{AccessArgs, duration};
 use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value};
 use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
@@ -138,7 +138,7 @@ impl Apply {
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         match (self.args.observed_folder(), self.dry_run) {
-            (Some(_), Some(DryRun::Client)) => Ok(Reader::Dump),
+            (_, Some(DryRun::Client)) if self.args.has_observed()? => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
                 "--observed reads a dump and connects to no cluster: add --dry-run=client, or leave out --observed".to_owned(),
             )),
@@ -156,6 +156,6 @@ impl Apply {
         if self.output != Format::Table {
             return print_value(actions, self.output);
         }
-        print(&report::table(actions, text_style(self.args.verbose)))
+        print(&report::table(actions, self.args.text_style()))
     }
 }

@@ -47,6 +47,11 @@ impl RevisionArgs {
         }
     }
 
+    /// Whether the work tree is read.
+    pub(super) fn is_work_tree(&self) -> bool {
+        self.rev.is_none()
+    }
+
     /// Opens the repo at a revision.
     pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
         self.revision(repo, rev)?.map_err(|e| failed(&e))
@@ -66,6 +71,15 @@ impl RevisionArgs {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
         let (place, resolved) = self.resolve(repo, rev)?;
         git::blob(&place, &resolved, path).map(Some).map_err(|e| failed(&e))
+    }
+
+    /// The folder `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
+    pub(super) fn folder(&self, repo: &Path, spec: &str) -> Result<Option<Opened>, Fault> {
+        let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
+        let (mut place, resolved) = self.resolve(repo, rev)?;
+        path.trim_matches('/').trim_start_matches("./").clone_into(&mut place.prefix);
+        let opened = Revision::open(place, &resolved).map_err(|e| failed(&e))?;
+        Ok(Some(Opened::Revision(Box::new(opened))))
     }
 
     fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {

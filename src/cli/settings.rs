@@ -3,20 +3,25 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
+use super::stored::SnapshotArgs;
 use super::{Exit, Fault, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
+use federate_engine::snapshot::Stored;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
 use federate_report::findings;
+use federate_report::table::TextStyle;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::Place;
@@ -77,7 +82,7 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
-    /// The time for rules about age (RFC 3339); without it, they do not apply
+    /// The time for rules about age (RFC 3339) [default: that of the snapshot; without one, they do not apply]
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
 
@@ -87,6 +92,9 @@ pub(super) struct RepoArgs {
     /// example `rendered:placements.yaml`. For a file with a colon in its name, write `./` before the name.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
 
     /// Forget earlier placements and schedule everything from scratch
     #[arg(long)]
@@ -102,8 +110,8 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
 
-    /// Show or write only these clusters; scheduling still considers all
-    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append, help_heading = COMMON)]
+    /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON)]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
@@ -144,6 +152,11 @@ impl RepoArgs {
         self.revision.open(&self.repo)
     }
 
+    /// Whether the work tree is read, not a revision.
+    pub(super) fn is_work_tree(&self) -> bool {
+        self.revision.is_work_tree()
+    }
+
     /// Opens the repo at another revision.
     pub(super) fn open_at(&self, rev: &str) -> Result<Opened, Fault> {
         self.revision.open_at(&self.repo, rev)
@@ -154,19 +167,37 @@ impl RepoArgs {
         self.revision.open_before(&self.repo, rev)
     }
 
-    /// The scheduler's memory: the plan given with `--previous`, or else `kept`.
+    /// The scheduler's memory: the plan given with `--previous`, that of the snapshot, or else `kept`.
     pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
         match &self.previous {
-            _ if self.fresh => Ok(Plan::default()),
-            Some(path) => self.read_plan(path),
-            None => Ok(kept.cloned().unwrap_or_default()),
+            _ if self.fresh => return Ok(Plan::default()),
+            Some(path) => return self.read_plan(path),
+            None => {}
         }
+        let stored = self.stored()?;
+        let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
+        Ok(recorded.or(kept).cloned().unwrap_or_default())
+    }
+
+    /// Decides by a state that was just read from control planes.
+    pub(super) fn observe(&self, stored: Stored) {
+        self.snapshot.observe(stored);
+    }
+
+    /// The time given with `--now`.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    /// The snapshot given with `--snapshot`.
+    fn stored(&self) -> Result<Option<Arc<Stored>>, Fault> {
+        self.snapshot.stored(&self.repo, &self.revision, self.now)
     }
 
     /// Whether an option selects the scheduler's memory.
     #[cfg(feature = "live")]
     pub(super) fn names_memory(&self) -> bool {
-        self.fresh || self.previous.is_some()
+        self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 
     /// Reads the repo from `source`; `output` is the output folder within it.
@@ -199,17 +230,22 @@ impl RepoArgs {
         previous: Plan,
         releases: &[Release],
     ) -> Result<Session, Fault> {
-        let (observed, unread) = self.observed()?;
+        let snapshot = self.stored()?;
+        let (observed, unread) = self.observed(snapshot.as_deref())?;
+        let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
+        let findings = found.chain(unread).collect();
         let options = Options {
             output,
             strict_inventory: self.strict_inventory,
-            now: self.now,
+            now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,
             observed,
             hosts: self.hosts()?,
             versions: self.versions(releases),
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
-            findings: unread,
+            findings,
+            snapshot,
+            excluded: self.snapshot.folder_in(&self.repo),
             ..Options::default()
         };
         Ok(Session::open(source, options))
@@ -235,13 +271,22 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
+    /// Whether the objects that run are read from `--observed` or from the snapshot, so that no cluster is reached.
+    pub(super) fn has_observed(&self) -> Result<bool, Fault> {
+        let in_snapshot = |stored: &Stored| stored.observed.clusters().next().is_some();
+        Ok(self.observed.is_some() || self.stored()?.as_deref().is_some_and(in_snapshot))
+    }
+
     /// The folder given with `--observed`.
     pub(super) fn observed_folder(&self) -> Option<&Path> {
         self.observed.as_deref()
     }
 
-    fn observed(&self) -> Result<(Live, Vec<Finding>), Fault> {
-        let Some(path) = &self.observed else { return Ok(Default::default()) };
+    /// The objects that run: those of the folder given with `--observed`, or of the snapshot.
+    fn observed(&self, snapshot: Option<&Stored>) -> Result<(Live, Vec<Finding>), Fault> {
+        let Some(path) = &self.observed else {
+            return Ok((snapshot.map(|stored| stored.observed.clone()).unwrap_or_default(), Vec::new()));
+        };
         let tree = WorkTree::open(path)
             .map_err(|_| Fault::Failed(format!("--observed: {} is not a readable folder", path.display())))?;
         Ok(federate_repo::live(&tree, &path.to_string_lossy()))
@@ -296,6 +341,23 @@ impl RepoArgs {
         plan.placements.retain(|placement| !placement.clusters.is_empty());
         plan.unmatched.clear();
         Cow::Owned(plan)
+    }
+
+    /// The style of text for standard output.
+    pub(super) fn text_style(&self) -> TextStyle {
+        let out = std::io::stdout();
+        let width = terminal_size::terminal_size().filter(|_| out.is_terminal());
+        TextStyle {
+            width: width.map(|(columns, _)| usize::from(columns.0).max(40)),
+            color: use_color(&out),
+            full: self.verbose,
+            quiet: self.quiet,
+        }
+    }
+
+    /// Whether `--fail-on` makes findings with this code errors.
+    pub(super) fn fails_on(&self, code: &str) -> bool {
+        self.fail_on.iter().any(|what| what.code() == code)
     }
 
     /// Prints findings to standard error: errors always, warnings unless `--quiet`.

@@ -1,81 +1,136 @@
 //! `federate snapshot`
 
+#[cfg(feature = "live")]
+mod servers;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jiff::Timestamp;
 
+use super::access::AccessArgs;
+use super::diff::digest_key;
 use super::import::read;
-use super::settings::outcome;
+use super::members::ApplySetArgs;
+use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, say, use_color};
 use federate_engine::any_error;
-use federate_engine::snapshot::{self, Contents, DESCRIPTION};
+use federate_engine::snapshot::{self, Captured, Contents, DESCRIPTION};
+use federate_kubernetes::Finding;
 use federate_repo::{File, Repo};
 use federate_report::findings;
 use federate_session::DIALECTS;
 
-/// Save the state of a control plane as an inventory and a scheduler memory
+/// Save the state of control planes and clusters, for previews without credentials
 ///
-/// -f reads the output of `kubectl get -o yaml` from the control plane's API server: inventory objects
-/// (`Cluster`, `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers
+/// --hub-context reads a control plane's API server, and -f the output of `kubectl get -o yaml` from it: inventory
+/// objects (`Cluster`, `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers
 /// (`ResourceBinding` and `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed;
 /// bindings, placements and policy snapshots of KubeFleet). The Deployments of Karmada's scheduler and controller
 /// manager, or the `Karmada` object of its operator, name the release. Objects of other kinds are ignored.
 ///
-/// federate writes DIR/clusters/<control plane>/<cluster>.yaml, DIR/placements.yaml, and DIR/snapshot.yaml,
-/// which describes the snapshot. With --previous DIR/placements.yaml, a plan continues from there: it decides
-/// what the live control plane would decide next. An existing snapshot in DIR is replaced; any other
-/// non-empty folder is refused.
+/// Members are read as `apply` reaches them: the objects that the repo renders or that its ApplySet names. If no
+/// control plane says the status of a cluster, federate also reads its nodes, pods, version and APIs, and computes
+/// the status by the rules of the control plane. A cluster that cannot be read is reported, and the others are
+/// written. Values of Secrets are replaced by digests (keyed with `FEDERATE_DIGEST_KEY`, or a random key).
+///
+/// federate writes DIR/clusters/<control plane>/<cluster>.yaml, DIR/placements.yaml, DIR/observed/<cluster>/, and
+/// DIR/snapshot.yaml, which describes the snapshot. With --snapshot DIR, other commands decide what the live
+/// control plane would decide next. An existing snapshot in DIR is replaced; any other non-empty folder is refused.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, mut_arg("snapshot", |arg| arg.hide(true)), mut_arg("max_age", |arg| arg.hide(true)))]
 pub(super) struct Snapshot {
-    /// The files to read; `-` is standard input
-    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required = true)]
+    #[command(flatten)]
+    args: RepoArgs,
+
+    /// Dumps of a control plane's objects; `-` is standard input. Members are then read only with --context
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
 
     /// The folder to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// The time of the dumps (RFC 3339), recorded in snapshot.yaml
-    #[arg(long, value_name = "TIME")]
-    now: Option<Timestamp>,
+    /// Read only the control plane
+    #[arg(long, conflicts_with = "contexts")]
+    no_members: bool,
 
-    /// Print no warnings and no summary
-    #[arg(long, short)]
-    quiet: bool,
+    /// Reach these clusters through contexts of the kubeconfig; the name of the context is that of the cluster
+    /// unless both are given
+    #[arg(long = "context", value_name = "[CLUSTER=]CONTEXT", num_args = 1.., action = clap::ArgAction::Append)]
+    contexts: Vec<String>,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    #[command(flatten)]
+    applyset: ApplySetArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  federate snapshot examples/repo --hub-context karmada-apiserver --out snapshot
+  federate snapshot examples/repo --context eu-1 us-1 --out snapshot
   kubectl get clusters,resourcebindings,clusterresourcebindings -A -o yaml > hub.yaml
   federate snapshot -f hub.yaml --out snapshot
-  federate plan examples/repo --previous snapshot/placements.yaml";
+  federate plan examples/repo --snapshot snapshot";
 
 impl Snapshot {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let mut captured = Captured { taken: self.args.now(), ..Captured::default() };
+        let found = self.read_files(&mut captured)?;
+        if any_error(&found) {
+            return Ok(Exit::Error);
+        }
+        if !self.files.is_empty() && self.contexts.is_empty() && !self.access.has_hub() {
+            return self.finish(&captured).map(|()| outcome(&found));
+        }
+        self.read_servers(&mut captured)?;
+        for (cluster, why) in &captured.failed {
+            let line: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            say(&format!("error: {cluster}: {line}\n"));
+        }
+        self.finish(&captured)?;
+        Ok(if captured.failed.is_empty() { outcome(&found) } else { Exit::Error })
+    }
+
+    /// Reads the dumps, and reports findings about them.
+    fn read_files(&self, captured: &mut Captured) -> Result<Vec<Finding>, Fault> {
         let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
         let (objects, mut found) = federate_repo::objects_of(&files, &DIALECTS);
         findings::sort(&mut found);
-        if !found.is_empty() && (!self.quiet || any_error(&found)) {
+        if !found.is_empty() && (!self.args.quiet || any_error(&found)) {
             let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
             let repo = Repo { texts, ..Repo::default() };
             say(&findings::text(&repo, &found, DIALECTS, use_color(&std::io::stderr())));
         }
-        if any_error(&found) {
-            return Ok(Exit::Error);
-        }
-        let sources = files.iter().map(|file| file.path.to_string()).collect();
-        let snapshot = snapshot::snapshot(DIALECTS, &objects, sources, self.now)
-            .map_err(|error| Fault::Failed(error.to_string()))?;
+        captured.objects = objects;
+        captured.sources = files.iter().map(|file| file.path.to_string()).collect();
+        Ok(found)
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn read_servers(&self, _: &mut Captured) -> Result<(), Fault> {
+        let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with -f";
+        Err(Fault::Failed(why.to_owned()))
+    }
+
+    /// Writes the snapshot, and summarizes it.
+    fn finish(&self, captured: &Captured) -> Result<(), Fault> {
+        let snapshot = snapshot::snapshot(DIALECTS, captured, &digest_key()?);
+        let snapshot = snapshot.map_err(|error| Fault::Failed(error.to_string()))?;
         write(&self.out, &snapshot)?;
-        if !self.quiet {
-            for (control_plane, contents) in &snapshot.description.control_planes {
-                say(&summary(control_plane, contents, &self.out));
-            }
+        if self.args.quiet {
+            return Ok(());
         }
-        Ok(outcome(&found))
+        for (control_plane, contents) in &snapshot.description.control_planes {
+            say(&summary(control_plane, contents, &self.out));
+        }
+        if !captured.observed.is_empty() {
+            let objects: usize = captured.observed.values().map(Vec::len).sum();
+            say(&format!("{objects} objects observed in {} clusters\n", captured.observed.len()));
+        }
+        Ok(())
     }
 }
 

@@ -106,3 +106,113 @@ fn a_dump_without_a_control_plane_is_an_error() {
     assert!(refused.err.contains("neither an inventory object nor a binding"), "{refused:?}");
     assert!(!sandbox.path("snapshot").exists());
 }
+
+/// Two clusters with free resources; `m2` has a taint.
+const STATUSES: &str = "apiVersion: v1
+kind: List
+items:
+- apiVersion: cluster.karmada.io/v1alpha1
+  kind: Cluster
+  metadata: {name: m1, labels: {stale: 'true'}}
+  spec: {region: old}
+  status: &status
+    apiEnablements: [{groupVersion: apps/v1, resources: [{name: deployments, kind: Deployment}]}]
+    resourceSummary: {allocatable: {cpu: '9', pods: '100'}, allocated: {cpu: '1', pods: '4'}}
+- apiVersion: cluster.karmada.io/v1alpha1
+  kind: Cluster
+  metadata: {name: m2}
+  spec:
+    taints: [{key: cluster.karmada.io/not-ready, effect: NoSchedule, timeAdded: '2026-11-22T09:00:00Z'}]
+  status: *status
+";
+
+/// A repo with an inventory without status, and a snapshot beside it.
+fn observed() -> Sandbox {
+    let sandbox = Sandbox::new().file("hub.yaml", STATUSES).file("bindings.yaml", BINDING);
+    let sandbox = sandbox.file("repo/web.yaml", WEB).file("repo/policy.yaml", POLICY);
+    let sandbox = sandbox.file("repo/clusters.yaml", crate::sandbox::CLUSTERS);
+    sandbox.run("snapshot -f hub.yaml bindings.yaml --out snapshot --now 2026-11-22T10:00:00Z -q").code(0);
+    sandbox
+}
+
+#[test]
+fn the_spec_is_that_of_the_repo_and_the_status_that_of_the_snapshot() {
+    let sandbox = observed();
+    let clusters = |line: &str| sandbox.run(line).json()["placements"][0]["clusters"].to_string();
+    assert_eq!(
+        clusters("plan repo --snapshot snapshot -o json"),
+        r#"[{"name":"m1","replicas":1},{"name":"m2","replicas":3}]"#
+    );
+    let fresh = "plan repo --snapshot snapshot --fresh -o json";
+    assert_eq!(clusters(fresh), r#"[{"name":"m1","replicas":4}]"#, "m2 is tainted");
+    sandbox.write("repo/policy.yaml", POLICY.replace("placement:", "placement:\n    clusterAffinity: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [old]}]}}"));
+    assert!(
+        sandbox.run(fresh).json()["placements"][0]["unschedulable"].is_object(),
+        "the region is the repo's"
+    );
+    for command in ["render repo --out out", "check repo", "whatif repo --lose m1", "drift repo"] {
+        assert!(!sandbox.run(&format!("{command} --snapshot snapshot")).err.contains("unexpected argument"));
+    }
+}
+
+#[test]
+fn a_snapshot_may_be_within_the_repo_or_in_a_revision() {
+    let sandbox = observed();
+    let plan = |arguments: &str| sandbox.run(&format!("plan repo -o json {arguments}")).code(0).json();
+    let outside = plan("--snapshot snapshot");
+    fs::rename(sandbox.path("snapshot"), sandbox.path("repo/snapshot")).unwrap();
+    assert_eq!(plan("--snapshot repo/snapshot"), outside);
+    for line in ["init -q -b main", "add -A", "commit -qm first"] {
+        sandbox.git(line);
+    }
+    fs::remove_dir_all(sandbox.path("repo/snapshot")).unwrap();
+    assert_eq!(plan("--snapshot main:repo/snapshot"), outside);
+    let missing = sandbox.run("plan repo --snapshot main:repo/other").code(2);
+    assert!(missing.err.contains("revision `main` has no folder `repo/other`"), "{missing:?}");
+    // Without an inventory in the repo, the clusters are those of the snapshot.
+    fs::remove_file(sandbox.path("repo/clusters.yaml")).unwrap();
+    assert_eq!(plan("--snapshot main:repo/snapshot")["placements"], outside["placements"]);
+}
+
+#[test]
+fn old_and_changed_snapshots_are_reported() {
+    let sandbox = observed();
+    let plan = |arguments: &str| sandbox.run(&format!("plan repo --snapshot snapshot {arguments}"));
+    let old = plan("--max-age 36h --now 2026-11-24T10:00:00Z").code(2);
+    assert!(
+        old.err.contains("it was taken at 2026-11-22T10:00:00Z") && old.err.contains("--max-age"),
+        "{old:?}"
+    );
+    plan("--max-age 36h --now 2026-11-23T10:00:00Z").code(0);
+    let cluster = sandbox.read("snapshot/clusters/karmada/m1.yaml").replace("cpu: \"9\"", "cpu: \"90\"");
+    sandbox.write("snapshot/clusters/karmada/m1.yaml", cluster);
+    assert!(plan("").code(0).err.contains("warning[snapshot-changed]"));
+    fs::remove_file(sandbox.path("snapshot/snapshot.yaml")).unwrap();
+    let none = plan("").code(2);
+    assert!(none.err.contains("cannot read the snapshot snapshot: it has no snapshot.yaml"), "{none:?}");
+}
+
+#[test]
+fn the_facts_that_decided_are_named() {
+    let sandbox = observed();
+    let ran = sandbox.run("explain deployment/web repo --snapshot snapshot").code(0);
+    let words =
+        "Facts of the snapshot that decided\n  the earlier placement on m1 (1), m2 (3); without it: m1 (4)\n";
+    assert!(ran.out.contains(words), "{}", ran.out);
+    let fresh = sandbox.run("explain deployment/web repo --snapshot snapshot --fresh").code(0);
+    let words = "  m2: the taint cluster.karmada.io/not-ready:NoSchedule; without it: m1 (2), m2 (2)\n";
+    assert!(fresh.out.contains(words), "{}", fresh.out);
+    let json = sandbox.run("explain deployment/web repo --snapshot snapshot --fresh -o json").code(0).json();
+    assert_eq!(json["facts"][0]["kind"], "taint");
+    assert!(!sandbox.run("explain deployment/web repo").code(0).out.contains("Facts"));
+}
+
+#[test]
+fn a_file_that_is_not_a_plan_is_not_a_memory() {
+    let sandbox = Sandbox::web().file("other.yaml", "a: b\n").file("other.json", r#"{"a": "b"}"#);
+    sandbox.write(".federateignore", "other.*");
+    for file in ["other.yaml", "other.json"] {
+        let ran = sandbox.run(&format!("plan --previous {file}")).code(2);
+        assert!(ran.err.contains("neither `kind: Plan` nor `placements`"), "{ran:?}");
+    }
+}

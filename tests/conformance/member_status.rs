@@ -94,12 +94,12 @@ pub(crate) fn kubeadmiral(case: &Value) -> Result<(), String> {
     compare(&plain(&case["expect"]), &plain(&json!({ "steps": steps })))
 }
 
-fn observation(case: &Value, step: &Value, filters: &[LabelSelector]) -> admiral::Observation {
+fn observation(case: &Value, step: &Value, filters: &[LabelSelector]) -> admiral::Probe {
     let synced = step["informersSynced"] == json!(true);
     let started = time(&step["at"]);
     let healthy = healthz(step, "").is_ok();
     let wait = if synced || !healthy { 0 } else { 5 };
-    admiral::Observation {
+    admiral::Probe {
         started,
         ended: started + SignedDuration::from_secs(wait),
         healthz: healthz(step, ""),

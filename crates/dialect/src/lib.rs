@@ -21,6 +21,7 @@ pub mod health;
 pub mod import;
 mod lists;
 pub mod memory;
+mod observation;
 mod placed;
 pub mod plan;
 pub mod probe;
@@ -34,6 +35,7 @@ pub use dialects::Dialects;
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
+pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use reads::{ClusterReads, ObjectScope};
@@ -84,7 +86,7 @@ pub trait Dialect: Sync {
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
     /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         let _ = objects;
         None
     }
@@ -125,6 +127,19 @@ pub trait Dialect: Sync {
     fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         let _ = (object, nodes, pods);
         None
+    }
+
+    /// The status that the control plane computes for an inventory object from what it sees in the cluster; `None`
+    /// if it computes none.
+    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+        let _ = (object, seen);
+        None
+    }
+
+    /// The kinds on the control plane's API server that describe its members and that [`memory`](Self::memory)
+    /// reads.
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &[]
     }
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say
@@ -177,6 +192,8 @@ pub struct Input<'a> {
     pub live: &'a Live,
     /// The addresses of host names. A name without an entry does not resolve.
     pub hosts: &'a Hosts,
+    /// The lists of clusters that placements share.
+    pub lists: &'a SharedLists,
     /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
     /// as withdrawn. They apply where the repo is kept for this control plane.
     pub implicit: bool,

@@ -15,6 +15,7 @@ use federate_repo::{Repo, Role};
 pub mod actions;
 pub mod change;
 mod check;
+mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
@@ -42,12 +43,13 @@ pub struct Settings {
     pub live: Live,
     /// The addresses of host names.
     pub hosts: Hosts,
+    /// The cluster lists that the rows and manifests of all plans with these settings share.
+    pub lists: SharedLists,
 }
 
-/// Reads the inventory objects of all dialects. Returns the clusters, sorted by name.
+/// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
 pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
-    let mut clusters = Vec::new();
-    let mut findings = Vec::new();
+    let (mut clusters, mut findings) = configured::clusters(repo);
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {
@@ -125,8 +127,7 @@ pub struct Engine<'a> {
     clusters: &'a [Cluster],
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
-    /// Cluster lists, shared by the rows and manifests with equal lists.
-    lists: SharedLists,
+    lists: &'a SharedLists,
 }
 
 impl<'a> Engine<'a> {
@@ -139,12 +140,13 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
+                lists: &settings.lists,
                 implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: SharedLists::default() }
+        Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
     }
 
     /// Returns what decisions read in the member clusters.

@@ -118,11 +118,16 @@ impl Engine<'_> {
 
     /// Returns the templates that no policy places. Templates with an error are not among them.
     fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
-        let placed = placements.iter().filter(|p| !p.is_unmatched());
-        let known: BTreeSet<&ObjectRef> =
-            placed.map(|p| &p.object).chain(findings.iter().filter_map(|f| f.object.as_ref())).collect();
+        let in_error: BTreeSet<&ObjectRef> = findings.iter().filter_map(|f| f.object.as_ref()).collect();
+        let mut placed = placements.iter().filter(|p| !p.is_unmatched()).map(|p| &p.object).peekable();
+        // Rows and templates are sorted by object.
+        let is_placed = |id: &ObjectRef| {
+            while placed.next_if(|placed| *placed < id).is_some() {}
+            placed.peek() == Some(&id)
+        };
         let ids = self.repo.templates.iter().map(|t| &t.object.id);
-        ids.filter(|id| !known.contains(id)).cloned().collect()
+        let not_placed = ids.scan(is_placed, |is_placed, id| Some((!is_placed(id)).then_some(id)));
+        not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
     /// Says of each template that no policy places, why.

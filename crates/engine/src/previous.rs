@@ -45,6 +45,9 @@ pub enum Error {
     /// The document has another API version or kind.
     #[error("it is not a document with `apiVersion: federate.dev/v1alpha1` and `kind: Plan`")]
     NotAPlan,
+    /// The document has neither a kind nor placements.
+    #[error("it is not a plan: it has neither `kind: Plan` nor `placements`")]
+    NoPlacements,
 }
 
 /// Reads a plan in YAML or JSON. `apiVersion` and `kind` may be missing, as in a plan that is written by hand.
@@ -74,6 +77,9 @@ fn parse(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     let has = |key: &str, value: &str| document.get(key).map_or(untyped, |v| v.as_str() == Some(value));
     if !document.is_object() || !has("apiVersion", API_VERSION) || !has("kind", "Plan") {
         return Err(Error::NotAPlan);
+    }
+    if document.get("kind").is_none() && document.get("placements").is_none() {
+        return Err(Error::NoPlacements);
     }
     resolve(document)
 }
@@ -130,7 +136,9 @@ struct RawPlan<'t> {
 fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
     let document: RawPlan<'_> = serde_json::from_str(text).ok()?;
     let has = |value: Option<String>, expected: &str| value.map_or(untyped, |value| value == expected);
-    if !has(document.api_version, API_VERSION) || !has(document.kind, "Plan") {
+    // Whether it is a plan at all is checked where the error is reported.
+    let is_certain = document.kind.is_some() || !document.placements.is_empty();
+    if !is_certain || !has(document.api_version, API_VERSION) || !has(document.kind, "Plan") {
         return None;
     }
     let lists = SharedLists::default();

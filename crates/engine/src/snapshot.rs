@@ -10,20 +10,34 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{Dialects, Plan};
-use federate_kubernetes::{Object, names};
+use federate_kubernetes::{ClusterName, Object, names};
 use federate_repo::{Claims, Role};
 
+use crate::change::DigestKey;
 use crate::previous;
+
+mod observed;
+mod status;
+mod stored;
+
+pub use status::observe;
+pub use stored::Stored;
 
 /// The name of the file that describes a snapshot.
 pub const DESCRIPTION: &str = "snapshot.yaml";
 
 /// The name of the file with the recorded placements.
 pub const PLACEMENTS: &str = "placements.yaml";
+
+/// The folder with the inventory objects.
+const CLUSTERS: &str = "clusters/";
+
+/// The folder with the objects that run in the members, by cluster.
+pub const OBSERVED: &str = "observed";
 
 /// Fields of `metadata` that the API server maintains.
 const SERVER_FIELDS: [&str; 5] = ["managedFields", "resourceVersion", "uid", "selfLink", "generation"];
@@ -53,6 +67,12 @@ pub struct Description {
     pub sources: Vec<String>,
     /// The content, by control plane.
     pub control_planes: BTreeMap<&'static str, Contents>,
+    /// The versions of Kubernetes in the members that were read.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kubernetes: BTreeMap<String, String>,
+    /// The members that could not be read, each with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, String>,
     /// The SHA-256 over the path, the length and the text of every other file.
     pub digest: String,
 }
@@ -111,19 +131,72 @@ pub enum Error {
     Empty(String),
 }
 
-/// Takes a snapshot of the given objects of control planes.
-pub fn snapshot(
-    dialects: Dialects,
-    objects: &[Object],
-    sources: Vec<String>,
-    taken: Option<Timestamp>,
-) -> Result<Snapshot, Error> {
+/// What a snapshot is taken of.
+#[derive(Clone, Debug, Default)]
+pub struct Captured {
+    /// The objects of control planes: inventory, bindings, installation.
+    pub objects: Vec<Object>,
+    /// The files or servers from which everything was read.
+    pub sources: Vec<String>,
+    /// The time at which it was read, if known.
+    pub taken: Option<Timestamp>,
+    /// The members that could not be read, each with the reason.
+    pub failed: BTreeMap<String, String>,
+    /// The versions of Kubernetes that members report.
+    pub kubernetes: BTreeMap<String, String>,
+    /// The objects that run in the members that were read.
+    pub observed: BTreeMap<ClusterName, Vec<Object>>,
+}
+
+/// Takes a snapshot. Values of observed Secrets are replaced by digests with `key`.
+pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Result<Snapshot, Error> {
+    let objects = captured.objects.as_slice();
     let mut control_planes: BTreeMap<&'static str, Contents> = BTreeMap::new();
     let mut files = BTreeMap::new();
     for (dialect, object, path) in inventory(dialects, objects)? {
         control_planes.entry(dialect).or_default().clusters += 1;
         files.insert(path, text(&without_server_fields(object)));
     }
+    let mut plan = memory(dialects, objects, &mut control_planes)?;
+    if control_planes.is_empty() {
+        return Err(Error::Empty(captured.sources.join(", ")));
+    }
+    let all: Vec<&Object> = objects.iter().collect();
+    for (dialect, contents) in &mut control_planes {
+        match dialects.get(dialect).and_then(|dialect| dialect.installed(&all)) {
+            Some(Ok(release)) => {
+                plan.versions.insert((*dialect).to_owned(), release.to_string());
+                contents.version = Some(release.to_string());
+            }
+            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
+            None => {}
+        }
+    }
+    files.insert(PLACEMENTS.to_owned(), previous::write(&plan));
+    for (cluster, objects) in &captured.observed {
+        files.extend(observed::files(cluster, objects, key));
+    }
+    let description = Description {
+        api_version: API_VERSION,
+        kind: "Snapshot",
+        taken: captured.taken,
+        sources: captured.sources.clone(),
+        control_planes,
+        kubernetes: captured.kubernetes.clone(),
+        failed: captured.failed.clone(),
+        digest: digest(&files),
+    };
+    let written = serde_json::to_value(&description).unwrap_or_default();
+    files.insert(DESCRIPTION.to_owned(), text(&written));
+    Ok(Snapshot { files, description })
+}
+
+/// The placements that the control planes have recorded.
+fn memory(
+    dialects: Dialects,
+    objects: &[Object],
+    control_planes: &mut BTreeMap<&'static str, Contents>,
+) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     for dialect in dialects.iter() {
         let memory = dialect.memory(objects);
@@ -134,32 +207,8 @@ pub fn snapshot(
         plan.placements.extend(memory.placements);
         plan.shared.extend(memory.shared);
     }
-    if control_planes.is_empty() {
-        return Err(Error::Empty(sources.join(", ")));
-    }
-    for (dialect, contents) in &mut control_planes {
-        match dialects.get(dialect).and_then(|dialect| dialect.installed(objects)) {
-            Some(Ok(release)) => {
-                plan.versions.insert((*dialect).to_owned(), release.to_string());
-                contents.version = Some(release.to_string());
-            }
-            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
-            None => {}
-        }
-    }
     plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
-    files.insert(PLACEMENTS.to_owned(), previous::write(&plan));
-    let description = Description {
-        api_version: API_VERSION,
-        kind: "Snapshot",
-        taken,
-        sources,
-        control_planes,
-        digest: digest(&files),
-    };
-    let written = serde_json::to_value(&description).unwrap_or_default();
-    files.insert(DESCRIPTION.to_owned(), text(&written));
-    Ok(Snapshot { files, description })
+    Ok(plan)
 }
 
 /// Returns the inventory objects, each with its dialect and the path of its file in the snapshot.
@@ -176,7 +225,7 @@ fn inventory(dialects: Dialects, objects: &[Object]) -> Result<Vec<(&'static str
             origin: origin.clone(),
             why,
         })?;
-        let path = format!("clusters/{dialect}/{}.yaml", object.id.name);
+        let path = format!("{CLUSTERS}{dialect}/{}.yaml", object.id.name);
         if let Some(first) = first.insert(path.clone(), object) {
             let first = first.origin.to_string();
             return Err(Error::Duplicate { cluster, first, second: origin });
@@ -204,13 +253,28 @@ fn text(value: &Value) -> String {
     text
 }
 
-fn digest(files: &BTreeMap<String, String>) -> String {
-    let mut hash = Sha256::new();
-    for (path, text) in files {
-        hash.update(format!("{path}\n{}\n{text}", text.len()));
+/// The digest over the files of a snapshot, which are added in the order of their paths.
+#[derive(Default)]
+struct Digest(Sha256);
+
+impl Digest {
+    fn add(&mut self, path: &str, text: &[u8]) {
+        self.0.update(format!("{path}\n{}\n", text.len()));
+        self.0.update(text);
     }
-    hash.finalize().iter().fold("sha256:".to_owned(), |mut text, byte| {
-        text.push_str(&format!("{byte:02x}"));
-        text
-    })
+
+    fn finish(self) -> String {
+        self.0.finalize().iter().fold("sha256:".to_owned(), |mut text, byte| {
+            text.push_str(&format!("{byte:02x}"));
+            text
+        })
+    }
+}
+
+fn digest(files: &BTreeMap<String, String>) -> String {
+    let mut digest = Digest::default();
+    for (path, text) in files {
+        digest.add(path, text.as_bytes());
+    }
+    digest.finish()
 }

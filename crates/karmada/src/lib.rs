@@ -9,14 +9,15 @@
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
 use federate_repo::{Claimed, Config, Role, Template};
+use serde_json::Value;
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan,
-    Previous, Reads, References, Release, SharedLists, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
+    Placement, Plan, Previous, Reads, References, Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -93,7 +94,7 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         hub::installed(objects)
     }
 
@@ -140,6 +141,14 @@ impl Dialect for Karmada {
         cluster::observed(object, nodes, pods)
     }
 
+    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+        capacity::status(object, seen)
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
+    }
+
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         connection::read(object)
     }
@@ -166,7 +175,7 @@ struct Karmadas<'a> {
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
-    lists: SharedLists,
+    lists: &'a SharedLists,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     findings: Vec<Finding>,
@@ -201,7 +210,7 @@ impl<'a> Karmadas<'a> {
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
-            lists: SharedLists::default(),
+            lists: input.lists,
             implicit: input.implicit,
             findings,
         }

@@ -13,7 +13,8 @@ use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
 /// The finding about a template that is not scheduled.
 pub(super) fn unschedulable(template: &Object, why: &Unschedulable) -> Finding {
     let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
-    Finding::warning("unschedulable", template, format!("{}: {}", why.reason, why.message)).help(help)
+    let message = format!("{}: {}: {}", template.id, why.reason, why.message);
+    Finding::warning("unschedulable", template, message).help(help)
 }
 
 /// Annotations of a template that are ignored because they cannot be read.

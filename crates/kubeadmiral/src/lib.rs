@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
@@ -17,8 +18,8 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
-    References, Subject, Unschedulable, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
+    Placement, Previous, Reads, References, Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -131,6 +132,14 @@ impl Dialect for KubeAdmiral {
 
     fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         Some(cluster::capacity(&capacity::resources(nodes, pods, &[]).write()))
+    }
+
+    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+        Some(capacity::status(object, seen))
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {

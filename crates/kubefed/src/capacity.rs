@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use federate_dialect::Observation;
 use federate_dialect::probe::{ClusterCondition, Healthz};
 use federate_kubernetes::Object;
 
@@ -96,6 +97,18 @@ pub fn cluster_status(
     }
     let run = if ready(&conditions) == before.ready() { before.run.saturating_add(1) } else { 1 };
     Memory { conditions, version, run }
+}
+
+/// The status of a cluster in what federate observes of it, with the region and the zones of its nodes.
+pub(crate) fn status(seen: &Observation) -> Value {
+    let probe = Probe::Answered { healthz: seen.healthz.clone(), version: seen.version.clone() };
+    let mut status = cluster_status(None, &probe, Thresholds::default(), seen.now).status();
+    if let (Some(status), Value::Object(zones)) = (status.as_object_mut(), zones(&seen.nodes)) {
+        let known =
+            |value: &Value| value.as_str() != Some("") && value.as_array().is_none_or(|l| !l.is_empty());
+        status.extend(zones.into_iter().filter(|(_, value)| known(value)));
+    }
+    status
 }
 
 fn ready(conditions: &[ClusterCondition]) -> bool {

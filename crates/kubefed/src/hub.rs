@@ -12,9 +12,15 @@ use super::federated::Federated;
 use super::member::version;
 use super::overrides::REPLICAS;
 use super::{KubeFedPlane, NAME, division::Trace, preference, types::Types};
-use federate_dialect::{Input, Placed, Placement, Plan, Previous};
+use federate_dialect::{HubKinds, Input, Placed, Placement, Plan, Previous};
 use federate_kubernetes::object::at;
 use federate_kubernetes::{Object, ObjectRef};
+
+/// The kinds that the memory is read from, and the inventory.
+pub(crate) const HUB_KINDS: [HubKinds; 2] = [
+    HubKinds { group: "core.kubefed.io", kinds: &["KubeFedCluster", "FederatedTypeConfig"] },
+    HubKinds { group: "types.kubefed.io", kinds: &[] },
+];
 
 /// How a run of the scheduler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

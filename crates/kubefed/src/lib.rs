@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
@@ -19,8 +20,8 @@ use federate_repo::{Claimed, Declared, Role, Template};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
-    References, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
+    Placement, Previous, Reads, References, Variant,
 };
 
 mod api;
@@ -144,6 +145,14 @@ impl Dialect for KubeFed {
 
     fn cluster(&self, object: &Object, strict: bool, _: &federate_repo::Config) -> Result<Cluster, Finding> {
         Ok(cluster::read(object, strict))
+    }
+
+    fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
+        Some(capacity::status(seen))
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {

@@ -13,6 +13,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Role};
@@ -21,8 +23,8 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
-    References, Release, Rendered, Variant, Withheld,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation, Placement,
+    Plan, Previous, Reads, References, Release, Rendered, Variant, Withheld,
 };
 
 mod affinity;
@@ -113,6 +115,10 @@ impl Dialect for KubeFleet {
         &[release::SETTING]
     }
 
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+        version::installed(objects)
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }
@@ -133,6 +139,14 @@ impl Dialect for KubeFleet {
 
     fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
         Ok(cluster::read(object, strict, &Behaviour::configured(config)))
+    }
+
+    fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
+        capacity::status(seen)
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
     }
 
     fn connection(&self, _: &Object) -> Result<Connection, String> {

@@ -38,6 +38,11 @@ impl Live {
         all.get(at)
     }
 
+    /// The clusters whose objects are known.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        self.clusters.keys()
+    }
+
     /// All objects of a cluster.
     pub fn objects(&self, cluster: &str) -> &[Object] {
         self.clusters.get(cluster).map_or(&[], Vec::as_slice)

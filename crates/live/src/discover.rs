@@ -63,19 +63,8 @@ fn named<'k>(name: &str, kinds: &'k [Kind]) -> Option<&'k Kind> {
 
 /// All kinds that can be read, and the groups without an answer: the API server of a group may be down.
 async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
-    let groups = client.find(&Call::get("/apis")).await?.unwrap_or_default();
-    let mut versions = vec!["v1".to_owned()];
-    for group in groups["groups"].as_array().into_iter().flatten() {
-        // A name means the preferred version of its group, or else the next version that has the kind.
-        let preferred = group["preferredVersion"]["groupVersion"].as_str();
-        let others = group["versions"].as_array().into_iter().flatten();
-        let others = others.filter_map(|version| version["groupVersion"].as_str());
-        for version in preferred.into_iter().chain(others) {
-            if !versions.iter().any(|known| known == version) {
-                versions.push(version.to_owned());
-            }
-        }
-    }
+    // A name means the preferred version of its group, or else the next version that has the kind.
+    let versions = versions(client, true).await?;
     let ask = |version: &String| {
         let (client, path) = (client.clone(), version_path(version));
         tokio::spawn(async move { client.find(&Call::get(path)).await })
@@ -89,6 +78,23 @@ async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
         }
     }
     Ok((kinds, silent))
+}
+
+/// The API versions of all groups, the preferred one of each group first; without `every`, only the preferred ones.
+pub(super) async fn versions(client: &Client, every: bool) -> Result<Vec<String>, Error> {
+    let groups = client.find(&Call::get("/apis")).await?.unwrap_or_default();
+    let mut versions = vec!["v1".to_owned()];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        let preferred = group["preferredVersion"]["groupVersion"].as_str();
+        let others = group["versions"].as_array().into_iter().flatten().filter(|_| every);
+        let others = others.filter_map(|version| version["groupVersion"].as_str());
+        for version in preferred.into_iter().chain(others) {
+            if !versions.iter().any(|known| known == version) {
+                versions.push(version.to_owned());
+            }
+        }
+    }
+    Ok(versions)
 }
 
 /// The kinds of a version that can be read.

@@ -292,8 +292,13 @@ pub(super) fn finished<T>(task: Result<T, JoinError>) -> Result<T, Error> {
     })
 }
 
-/// All pages of a list; none where the cluster does not know the kind.
+/// All items of a list; none where the cluster does not know the kind.
 async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
+    pages(client, list, |_| {}).await
+}
+
+/// The same, with items reduced as soon as their page arrives.
+pub(super) async fn pages(client: &Client, list: &List, keep: fn(&mut Value)) -> Result<Vec<Value>, Error> {
     let mut begun = 1;
     let mut all = Vec::new();
     let mut token = String::new();
@@ -320,7 +325,8 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
             }
             Err(error) => return Err(error),
         };
-        if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+        if let Some(Value::Array(mut items)) = page.get_mut("items").map(Value::take) {
+            items.iter_mut().for_each(keep);
             all.extend(items);
         }
         page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().clone_into(&mut token);

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Observation;
+use federate_dialect::probe::Healthz;
 use federate_kubernetes::{Condition, Object};
 use serde::Serialize;
 use serde_json::Value;
@@ -158,6 +160,29 @@ pub fn cluster_status(cluster: &Object, seen: &Observed<'_>) -> ClusterStatus {
         }),
         resource_summary: Some(summary),
     }
+}
+
+/// The status of a cluster in what federate observes of it.
+pub(crate) fn status(cluster: &Object, seen: &Observation) -> Option<Value> {
+    let answer = |answer: &Healthz| match answer {
+        Healthz::Unreachable(_) => Answer::None,
+        Healthz::Answered { code, .. } => Answer::Status(*code),
+    };
+    let discovery = seen.discovery.iter().map(|(version, found)| (version.clone(), found.clone().ok()));
+    let discovery = discovery.collect();
+    let observed = Observed {
+        readyz: answer(&seen.readyz),
+        healthz: answer(&seen.healthz),
+        version: seen.version.as_deref(),
+        discovery: &discovery,
+        nodes: &seen.nodes,
+        pods: &seen.pods,
+    };
+    let mut status = cluster_status(cluster, &observed);
+    for condition in &mut status.conditions {
+        condition.last_transition_time = Some(seen.now);
+    }
+    serde_json::to_value(status).ok()
 }
 
 /// The APIs that are served, and whether the list is complete.

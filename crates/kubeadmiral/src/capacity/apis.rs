@@ -1,5 +1,7 @@
 //! The API types of a member, from discovery.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 /// One entry of a discovery list.
@@ -29,6 +31,32 @@ pub struct Discovery {
 }
 
 impl Discovery {
+    /// Reads the lists of resources by group version, some of which may have failed.
+    pub(super) fn of(lists: &BTreeMap<String, Result<Vec<Value>, String>>) -> Self {
+        let mut discovery = Self::default();
+        for (group_version, list) in lists {
+            let resources = match list {
+                Ok(resources) => resources,
+                Err(why) => {
+                    discovery.failed.push((group_version.clone(), why.clone()));
+                    continue;
+                }
+            };
+            discovery.resources.extend(resources.iter().map(|resource| {
+                let text = |key: &str| resource[key].as_str().unwrap_or_default().to_owned();
+                ApiResource {
+                    group_version: group_version.clone(),
+                    group: text("group"),
+                    version: text("version"),
+                    kind: text("kind"),
+                    name: text("name"),
+                    namespaced: resource["namespaced"] == Value::Bool(true),
+                }
+            }));
+        }
+        discovery
+    }
+
     /// Why discovery failed. If only some groups fail, their kinds are just missing.
     pub(super) fn failure(&self) -> Option<String> {
         let mut failed: Vec<String> =

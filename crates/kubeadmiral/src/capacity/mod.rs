@@ -7,6 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use federate_dialect::Observation;
 use federate_dialect::probe::{ClusterCondition, Healthz};
 use federate_kubernetes::Object;
 
@@ -36,7 +37,7 @@ impl Default for Flags {
 
 /// The result of a probe of a member.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub struct Probe {
     /// When the probe began.
     pub started: Timestamp,
     /// When the probe ended. Waiting for nodes and pods takes time.
@@ -69,7 +70,7 @@ pub fn is_due(cluster: &Object, flags: Flags, now: Timestamp) -> bool {
 pub fn cluster_status(
     cluster: &Object,
     memory: Option<&Memory>,
-    seen: &Observation,
+    seen: &Probe,
     flags: Flags,
 ) -> (Value, Memory) {
     let mut status = match cluster.at(&["status"]) {
@@ -92,10 +93,38 @@ pub fn cluster_status(
     (Value::Object(status), memory)
 }
 
+/// The status of a cluster in what federate observes of it, which has joined.
+pub(crate) fn status(cluster: &Object, seen: &Observation) -> Value {
+    let probe = Probe {
+        started: seen.now,
+        ended: seen.now,
+        healthz: seen.healthz.clone(),
+        resources: Some(resources(&seen.nodes, &seen.pods, &[])),
+        discovery: Discovery::of(&seen.discovery),
+    };
+    let mut empty = cluster.clone();
+    if let Some(body) = empty.body.as_object_mut() {
+        body.shift_remove("status");
+    }
+    let (mut status, _) = cluster_status(&empty, None, &probe, Flags::default());
+    let joined = ClusterCondition {
+        kind: "Joined".to_owned(),
+        status: "True".to_owned(),
+        reason: "ClusterJoined".to_owned(),
+        message: "Cluster has joined the federation".to_owned(),
+        last_probe_time: Some(seen.now),
+        last_transition_time: Some(seen.now),
+    };
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions.insert(0, joined.write());
+    }
+    status
+}
+
 /// The two conditions of this probe alone. Writes resources and API types to the status.
 fn conditions(
     before: &[ClusterCondition],
-    seen: &Observation,
+    seen: &Probe,
     status: &mut Map<String, Value>,
 ) -> [ClusterCondition; 2] {
     let made = |kind: &str, is: &str, reason: &str, message: &str| {
@@ -125,7 +154,7 @@ fn conditions(
 }
 
 /// Writes resources and API types to the status. Returns why some are missing.
-fn collect(seen: &Observation, status: &mut Map<String, Value>) -> Option<(&'static str, String)> {
+fn collect(seen: &Probe, status: &mut Map<String, Value>) -> Option<(&'static str, String)> {
     let Some(resources) = &seen.resources else {
         let why = "Failed to collect cluster resources: timeout waiting for node and pod informer sync";
         return Some(("ClusterResourceCollectionFailed", why.to_owned()));
@@ -144,7 +173,7 @@ fn threshold(
     before: &[ClusterCondition],
     memory: Option<&Memory>,
     found: &[ClusterCondition; 2],
-    seen: &Observation,
+    seen: &Probe,
     flags: Flags,
 ) -> (bool, Memory) {
     let status = |kind: &str| before.iter().find(|c| c.kind == kind).map(|c| c.status.clone());

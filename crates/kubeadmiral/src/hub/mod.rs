@@ -10,7 +10,7 @@ use super::policies::named;
 use super::trigger::{Clusters, State};
 use super::types::{SCHEDULER, TypeConfig, Types};
 use super::{GROUP, NAME, keys};
-use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
+use federate_dialect::{HubKinds, Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::object::at;
 use federate_kubernetes::{Object, ObjectRef};
 
@@ -28,6 +28,12 @@ const REMEMBERED: [&str; 2] = [keys::AUTO_MIGRATION_INFO, keys::APPLIED_MIGRATIO
 pub fn is_federated(object: &ObjectRef) -> bool {
     object.group() == GROUP && KINDS.contains(&object.kind.as_str())
 }
+
+/// The kinds that the memory is read from, and the inventory.
+pub(crate) const HUB_KINDS: [HubKinds; 1] = [HubKinds {
+    group: "core.kubeadmiral.io",
+    kinds: &["FederatedCluster", "FederatedObject", "ClusterFederatedObject", "FederatedTypeConfig"],
+}];
 
 /// The template of a federated object, with the labels and annotations for the control plane, which are on the
 /// federated object itself.

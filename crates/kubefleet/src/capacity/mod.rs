@@ -8,6 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Observation;
+use federate_dialect::probe::Healthz;
+use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -127,6 +130,27 @@ pub struct Member {
 /// The status of the member on the hub.
 pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
     Member::default().look(seen).status
+}
+
+/// The status of a member in what federate observes of it: that of an agent that has just joined.
+pub(crate) fn status(seen: &Observation) -> Option<Value> {
+    let bodies = |objects: &[Object]| objects.iter().map(|o| o.body.clone()).collect::<Vec<Value>>();
+    let (nodes, pods) = (bodies(&seen.nodes), bodies(&seen.pods));
+    let ready_status = match &seen.readyz {
+        Healthz::Unreachable(_) => 0,
+        Healthz::Answered { code, .. } => *code,
+    };
+    let version = seen.version.as_deref().unwrap_or_default();
+    let observed = Observed {
+        now: seen.now,
+        nodes: &nodes,
+        pods: &pods,
+        namespaces: &[],
+        ready_status,
+        version,
+        join_failure: None,
+    };
+    serde_json::to_value(member_status(&observed)).ok()
 }
 
 impl Member {

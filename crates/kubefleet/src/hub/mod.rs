@@ -5,7 +5,7 @@
 //! meaning. A row belongs to the policy snapshot that it names; rows of older snapshots are obsolete. A binding
 //! that is being deleted does not count.
 
-use federate_dialect::{Placed, Placement, Plan};
+use federate_dialect::{HubKinds, Placed, Placement, Plan};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 use crate::api::Policy;
@@ -80,6 +80,22 @@ impl Hub {
         &self.bindings
     }
 }
+
+/// The kinds that the memory is read from, and the inventory.
+pub(crate) const HUB_KINDS: [HubKinds; 2] = [
+    HubKinds { group: "cluster.kubernetes-fleet.io", kinds: &["MemberCluster"] },
+    HubKinds {
+        group: PLACEMENT_GROUP,
+        kinds: &[
+            "ClusterResourcePlacement",
+            "ResourcePlacement",
+            "ClusterResourceBinding",
+            "ResourceBinding",
+            "ClusterSchedulingPolicySnapshot",
+            "SchedulingPolicySnapshot",
+        ],
+    },
+];
 
 /// The clusters of the hub, sorted by name. Their eligibility depends on the reports of their agents.
 fn clusters(objects: &[Object], behaviour: &Behaviour) -> Vec<Cluster> {

@@ -1,0 +1,261 @@
+//! Reads what a snapshot contains: the objects of a control plane on its hub, and the state of members from which a
+//! control plane computes the status of their inventory objects.
+//!
+//! Lists are read in pages. Of each pod only the fields are kept that count for free resources, because a cluster may
+//! have tens of thousands of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::client::Client;
+use super::discover;
+use super::kinds::{path, plain, version_path};
+use super::read::{List, finished, object, objects, pages, read};
+use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
+use federate_apiserver::Kind;
+use federate_dialect::probe::Healthz;
+use federate_dialect::{ClusterReads, HubKinds, Observation};
+use federate_engine::actions::Inventory;
+use federate_kubernetes::{ClusterName, Object};
+
+/// How long a cluster may take where `--timeout` does not say it.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What is read of each member.
+pub struct Look<'l> {
+    /// The `ApplySet` of the managed objects.
+    pub set: &'l Inventory,
+    /// What the schedulers look at.
+    pub reads: &'l ClusterReads,
+    /// The clusters whose nodes and pods are read, because no control plane says their status.
+    pub status: &'l (dyn Fn(&str) -> bool + Sync),
+    /// The time of the observation.
+    pub now: Timestamp,
+}
+
+/// What was read of a member.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Its state and objects, or why it cannot be read.
+    pub found: Result<Seen, Error>,
+}
+
+/// The state and the objects of a member.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The state from which the status is computed, where it is needed.
+    pub observation: Option<Observation>,
+    /// The version of Kubernetes, if the cluster reports it.
+    pub version: Option<String>,
+    /// The objects of the repo and of the `ApplySet`, and those that schedulers look at.
+    pub objects: Vec<Object>,
+}
+
+/// Reads all members at once, whose desired objects are known.
+///
+/// # Errors
+///
+/// What keeps every cluster from being reached.
+pub fn look(access: &Access, jobs: &[DesiredState<'_>], look: &Look<'_>) -> Result<Vec<Looked>, Error> {
+    each(access, jobs, |runtime, ways, job| {
+        let time = ways.timeout().unwrap_or(PATIENCE);
+        let found = runtime.block_on(within(Some(time), async {
+            let client = target::to(ways, &job.cluster).await?;
+            member(&client, job, look).await
+        }));
+        Looked { cluster: job.cluster.clone(), found }
+    })
+}
+
+async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Result<Seen, Error> {
+    let version: Value = client.send(&Call::get("/version")).await?;
+    let version = version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned);
+    let mut seen = Seen { version: version.clone(), ..Seen::default() };
+    if (look.status)(&job.cluster) {
+        seen.observation =
+            Some(Observation { version, ..observation(client, &job.cluster, look.now).await? });
+    }
+    let how = ApplyOptions {
+        inventory: look.set,
+        repo: None,
+        moved: None,
+        dry_run: Some(DryRun::Client),
+        remember: None,
+        asked: false,
+        wait: None,
+        fence: None,
+        progress: &NoProgress,
+    };
+    let state = read(client, job, &how).await?;
+    seen.objects = state.live.objects(&job.cluster).to_vec();
+    let scopes = look.reads.objects.iter();
+    let lists = scopes.filter_map(|scope| {
+        let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
+        Some(List { kind, namespace: scope.namespace.clone(), selector: None })
+    });
+    seen.objects.extend(objects(client, lists, &job.cluster).await?);
+    seen.objects.sort_by(|a, b| a.id.cmp(&b.id));
+    seen.objects.dedup_by(|a, b| a.id == b.id);
+    Ok(seen)
+}
+
+struct NoProgress;
+
+impl Progress for NoProgress {
+    fn at(&self, _: &ClusterName, _: Step) {}
+}
+
+/// Everything from which control planes compute the status of a cluster.
+async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> Result<Observation, Error> {
+    let all =
+        |kind: &str| Kind::builtin("v1", kind).map(|kind| List { kind, namespace: None, selector: None });
+    let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
+        return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
+    };
+    let listed = |list: List, keep: fn(&mut Value)| {
+        let (client, cluster) = (client.clone(), cluster.clone());
+        tokio::spawn(async move {
+            let items = pages(&client, &list, keep).await?;
+            Ok(items.into_iter().map(|item| object(&list.kind, item, &cluster)).collect::<Vec<_>>())
+        })
+    };
+    let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
+    let readyz = client.probe("/readyz").await;
+    let healthz = client.probe("/healthz").await;
+    let discovery = discovery(client).await?;
+    let (nodes, pods): (Result<_, Error>, Result<_, Error>) = (finished(nodes.await)?, finished(pods.await)?);
+    let (nodes, pods) = (readable("nodes", nodes)?, readable("pods", pods)?);
+    Ok(Observation { now, readyz, healthz, version: None, discovery, nodes, pods })
+}
+
+/// Names what may not be listed.
+fn readable<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error> {
+    listed.map_err(|error| match error {
+        Error::Refused(refusal) if refusal.code == 403 => Error::Access(format!(
+            "its {what} may not be listed, from which its status is computed: {}",
+            refusal.message
+        )),
+        error => error,
+    })
+}
+
+/// The resources of each group and version, or why they cannot be read.
+async fn discovery(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>, String>>, Error> {
+    let versions = discover::versions(client, true).await?;
+    let ask = |version: &String| {
+        let (client, path) = (client.clone(), version_path(version));
+        tokio::spawn(async move { client.find(&Call::get(path)).await })
+    };
+    let under_way: Vec<_> = versions.iter().map(ask).collect();
+    let mut all = BTreeMap::new();
+    for (version, task) in versions.into_iter().zip(under_way) {
+        let list = match finished(task.await)? {
+            Ok(list) => match list.unwrap_or_default().get_mut("resources").map(Value::take) {
+                Some(Value::Array(resources)) => Ok(resources),
+                _ => Ok(Vec::new()),
+            },
+            Err(error) => Err(error.to_string()),
+        };
+        all.insert(version, list);
+    }
+    Ok(all)
+}
+
+/// Keeps the fields of a node that count for the status of a cluster.
+fn keep_node(node: &mut Value) {
+    keep(node, "metadata", &["name", "labels", "creationTimestamp", "deletionTimestamp"]);
+    keep(node, "spec", &["unschedulable", "taints"]);
+    keep(node, "status", &["capacity", "allocatable", "conditions"]);
+}
+
+/// Keeps the fields of a pod that count for the status of a cluster.
+fn keep_pod(pod: &mut Value) {
+    keep(pod, "metadata", &["name", "namespace", "deletionTimestamp"]);
+    keep(pod, "spec", &["nodeName", "containers", "initContainers", "overhead"]);
+    keep(pod, "status", &["phase"]);
+    for containers in ["containers", "initContainers"] {
+        let containers = pod.pointer_mut(&format!("/spec/{containers}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.retain(|key, _| matches!(key.as_str(), "name" | "resources" | "restartPolicy"));
+        }
+    }
+}
+
+fn keep(value: &mut Value, key: &str, fields: &[&str]) {
+    if let Some(map) = value.get_mut(key).and_then(Value::as_object_mut) {
+        let kept: Map<String, Value> =
+            std::mem::take(map).into_iter().filter(|(field, _)| fields.contains(&field.as_str())).collect();
+        *map = kept;
+    }
+}
+
+/// Reads the objects of these kinds from the hub, as far as it serves them.
+///
+/// # Errors
+///
+/// If the hub cannot be reached, or if a kind may not be listed.
+pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
+    // Impersonation is for the members.
+    let (contexts, groups) = (BTreeMap::new(), Vec::new());
+    let access = Access { contexts, hub: None, user: None, groups, ..access.clone() };
+    let ways = access.read(1)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Access(e.to_string()))?;
+    let read = runtime.block_on(within(Some(access.timeout.unwrap_or(PATIENCE)), async {
+        let client = target::to(&ways, context).await?;
+        let mut lists = Vec::new();
+        for version in discover::versions(&client, false).await? {
+            let Some(group) =
+                wanted.iter().find(|w| version.split_once('/').is_some_and(|(g, _)| g == w.group))
+            else {
+                continue;
+            };
+            let served = client.find(&Call::get(version_path(&version))).await?.unwrap_or_default();
+            lists.extend(listable(&version, &served, group));
+        }
+        let context: ClusterName = context.into();
+        let mut all = Vec::new();
+        for list in lists {
+            let path = path(&list.kind, None);
+            let named = |error: Error| Error::Access(format!("GET {path}: {error}"));
+            all.extend(objects(&client, std::iter::once(list), &context).await.map_err(named)?);
+        }
+        Ok(all)
+    }));
+    runtime.shutdown_background();
+    read
+}
+
+/// The lists of the wanted kinds of a version.
+fn listable<'k>(version: &str, served: &Value, wanted: &'k HubKinds) -> Vec<List> {
+    let resources = served["resources"].as_array().into_iter().flatten();
+    let is_wanted = |resource: &&Value| {
+        let kind = resource["kind"].as_str().unwrap_or_default();
+        let whole = !resource["name"].as_str().unwrap_or_default().contains('/');
+        whole && (wanted.kinds.is_empty() || wanted.kinds.contains(&kind))
+    };
+    let list = |resource: &Value| {
+        let kind = plain(version, resource["kind"].as_str()?, resource);
+        Some(List { kind, namespace: None, selector: None })
+    };
+    resources.filter(is_wanted).filter_map(list).collect()
+}
+
+impl Client {
+    /// The answer of a health endpoint, which is text.
+    pub(super) async fn probe(&self, path: &str) -> Healthz {
+        match self.text(&Call::get(path)).await {
+            Ok((code, body)) => Healthz::Answered { code, body },
+            Err(error) => Healthz::Unreachable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Which facts of a snapshot decide where an object is placed.
+//!
+//! A fact decides if the control plane decides otherwise without it: the object is decided about again, with the same
+//! policies, without its earlier placement, or with one cluster that has no taint, is ready, or has any amount of free
+//! resources.
+
+use federate_dialect::{ControlPlane, Placement, Previous};
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Apis, Cluster, ObjectRef};
+use federate_report::explanation::Fact;
+
+use crate::Session;
+
+/// What a cluster would be like without a kind of fact; `None` if the cluster has no such fact.
+type Without = fn(&Cluster) -> Option<(Cluster, String)>;
+
+/// The kinds of facts about a cluster.
+const KINDS: [(&str, Without); 4] =
+    [("taint", untainted), ("condition", ready), ("api", serving), ("capacity", spacious)];
+
+impl Session {
+    /// The facts of the snapshot that decide about an object; none without a snapshot.
+    pub(crate) fn facts(&self, object: &ObjectRef) -> Vec<Fact> {
+        let Some(stored) = self.snapshot() else { return Vec::new() };
+        let row = self.plan().placements.iter().find(|row| row.object == *object);
+        let Some(row) = row else { return Vec::new() };
+        let policy = row.policy.as_ref();
+        let deciding =
+            Deciding { session: self, row, subjects: policy.into_iter().chain([object]).collect() };
+        let before = deciding.decide(self.clusters(), self.settings());
+        let mut facts = Vec::new();
+        let earlier = self.settings().previous.of(object);
+        if let Some(earlier) = earlier.filter(|earlier| !earlier.clusters.is_empty()) {
+            let settings = Settings { previous: Previous::default(), ..self.settings().clone() };
+            let names: Vec<String> = earlier.clusters.iter().map(described).collect();
+            let fact = format!("the earlier placement on {}", names.join(", "));
+            facts.extend(deciding.fact("placement", None, fact, &before, self.clusters(), &settings));
+        }
+        for (kind, without) in KINDS {
+            let observed = |cluster: &&Cluster| stored.clusters.iter().any(|c| c.object.id == cluster.id);
+            let all: Vec<Cluster> = self.clusters().iter().map(|c| changed(c, without)).collect();
+            if deciding.decide(&all, self.settings()) == before {
+                continue;
+            }
+            for (at, cluster) in self.clusters().iter().enumerate().filter(|(_, c)| observed(c)) {
+                let Some((other, fact)) = without(cluster) else { continue };
+                let mut clusters = self.clusters().to_vec();
+                clusters[at] = other;
+                let name = Some(cluster.name.clone());
+                facts.extend(deciding.fact(kind, name, fact, &before, &clusters, self.settings()));
+            }
+        }
+        facts
+    }
+}
+
+/// Decides about one object in other circumstances.
+struct Deciding<'s> {
+    session: &'s Session,
+    row: &'s Placement,
+    /// The object, and the policy that places it: a control plane decides about one of them.
+    subjects: Vec<&'s ObjectRef>,
+}
+
+impl Deciding<'_> {
+    fn decide(&self, clusters: &[Cluster], settings: &Settings) -> Option<Placement> {
+        let session = self.session;
+        let engine = Engine::new(session.dialects(), session.repo(), clusters, settings);
+        let plane: &dyn ControlPlane = engine.plane(&self.row.dialect)?;
+        let decided = self.subjects.iter().flat_map(|id| plane.decide(id, &settings.previous).placements);
+        let mut all: Vec<Placement> = decided.collect();
+        let of = all.iter().position(|row| row.object == self.row.object).unwrap_or(0);
+        (of < all.len()).then(|| all.swap_remove(of))
+    }
+
+    /// The fact, if the decision is another one in these circumstances, which lack it.
+    fn fact(
+        &self,
+        kind: &'static str,
+        cluster: Option<federate_kubernetes::ClusterName>,
+        fact: String,
+        before: &Option<Placement>,
+        clusters: &[Cluster],
+        settings: &Settings,
+    ) -> Option<Fact> {
+        let without = self.decide(clusters, settings);
+        let place = |row: &Option<Placement>| row.as_ref().map(|row| row.clusters.clone());
+        if place(&without) == place(before) {
+            return None;
+        }
+        let names: Vec<String> = without.iter().flat_map(|row| row.clusters.iter().map(described)).collect();
+        Some(Fact { kind, cluster, fact, without: names })
+    }
+}
+
+/// A cluster with its replicas.
+fn described(placed: &federate_dialect::Placed) -> String {
+    match placed.replicas {
+        Some(replicas) => format!("{} ({replicas})", placed.name),
+        None => placed.name.to_string(),
+    }
+}
+
+fn changed(cluster: &Cluster, without: Without) -> Cluster {
+    without(cluster).map_or_else(|| cluster.clone(), |(cluster, _)| cluster)
+}
+
+fn untainted(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let taints = cluster.taints.iter().map(|t| {
+        let value = if t.value.is_empty() { String::new() } else { format!("={}", t.value) };
+        format!("{}{value}:{}", t.key, t.effect)
+    });
+    let taints: Vec<String> = taints.collect();
+    if taints.is_empty() {
+        return None;
+    }
+    Some((Cluster { taints: Vec::new(), ..cluster.clone() }, format!("the taint {}", taints.join(", "))))
+}
+
+fn ready(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let fact = match (cluster.deleting, cluster.joined, cluster.ready) {
+        (true, ..) => "it is being deleted",
+        (_, false, _) => "it has not joined",
+        (_, _, false) => "it is not ready",
+        _ if cluster.liveness.heartbeat.is_some() => "the time of its last report",
+        _ => return None,
+    };
+    let liveness = federate_kubernetes::Liveness::default();
+    let other = Cluster { deleting: false, joined: true, ready: true, liveness, ..cluster.clone() };
+    Some((other, fact.to_owned()))
+}
+
+fn serving(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let Apis::Listed(apis) = &cluster.apis else { return None };
+    let fact = format!("the {} kinds that it serves", apis.len());
+    Some((Cluster { apis: Apis::All, apis_complete: true, ..cluster.clone() }, fact))
+}
+
+/// The free resources, without which any amount fits.
+fn spacious(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let mut other = cluster.clone();
+    let capacity = other.capacity.as_mut()?;
+    let free: Vec<String> = capacity.available.iter().map(|(name, free)| format!("{name} {free}")).collect();
+    let plenty = Quantity::parse("1P").unwrap_or_default();
+    for amounts in [&mut capacity.total, &mut capacity.allocatable, &mut capacity.available] {
+        amounts.values_mut().for_each(|amount| *amount = plenty);
+    }
+    // A shape with the most resources holds everything.
+    if let Some(shape) = capacity.shapes.as_mut().and_then(|shapes| shapes.last_mut()) {
+        (shape.count, shape.listed) = (1_000_000, 1_000_000);
+        shape.resources.values_mut().for_each(|amount| *amount = plenty);
+    }
+    Some((other, format!("its free resources: {}", free.join(", "))))
+}

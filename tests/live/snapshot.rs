@@ -1,0 +1,218 @@
+//! `federate snapshot` from API servers: a hub with Karmada's objects, members with nodes and pods; then plans and
+//! scenarios over it without any cluster.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox};
+use federate_test_apiserver::{Fault, FaultKind};
+
+/// Divides by free resources.
+const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}, {apiVersion: v1, kind: Secret}]
+  placement:
+    replicaScheduling:
+      replicaSchedulingType: Divided
+      replicaDivisionPreference: Weighted
+      weightPreference: {dynamicWeight: AvailableReplicas}
+";
+
+const WEB: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 8
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: 'nginx:1.27', resources: {requests: {cpu: 1}}}]}
+";
+
+/// A hub that serves Karmada's kinds, and two members.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new(&["m1", "m2", "hub"]);
+    let inventory = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m1}\nspec: {}\n---\n\
+                     apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m2}\nspec: {}\n";
+    sandbox.file("clusters.yaml", inventory).file("policy.yaml", POLICY).file("web.yaml", WEB)
+}
+
+/// Adds a node with so many processors, and a pod on it that takes two.
+fn node(sandbox: &Sandbox, cluster: &str, cpu: &str) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
+    sandbox.create(cluster, "/api/v1/nodes", "test", &node);
+    let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "110"});
+    let status = json!({"status": {"capacity": amounts, "allocatable": amounts,
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    sandbox.edit(cluster, "test", "/api/v1/nodes/node-1/status", &status);
+    sandbox.create_namespace(cluster);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    sandbox.create(cluster, "/api/v1/namespaces/shop/serviceaccounts", "test", &account);
+    let container = json!({"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other", "namespace": "shop"},
+        "spec": {"nodeName": "node-1", "containers": [container]}});
+    sandbox.create(cluster, "/api/v1/namespaces/shop/pods", "test", &pod);
+}
+
+/// Serves a kind of Karmada on the hub.
+fn define(sandbox: &Sandbox, group: &str, version: &str, kind: &str, plural: &str, scope: &str) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(sandbox.fleet.cluster("hub").create(path, &definition).status, 201);
+}
+
+fn on_hub(sandbox: &Sandbox, path: &str, body: &Value) {
+    // The kind is served a moment after its definition.
+    assert!((0..5).any(|_| sandbox.fleet.cluster("hub").create(path, body).status == 201), "{path}");
+}
+
+/// Karmada's clusters, without or with a status, and a binding.
+fn karmada(sandbox: &Sandbox, status: Option<&Value>) {
+    define(sandbox, "cluster.karmada.io", "v1alpha1", "Cluster", "clusters", "Cluster");
+    define(sandbox, "work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings", "Namespaced");
+    for name in ["m1", "m2"] {
+        let mut cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name}, "spec": {"region": "eu"}});
+        if let Some(status) = status {
+            cluster["status"] = status.clone();
+        }
+        on_hub(sandbox, "/apis/cluster.karmada.io/v1alpha1/clusters", &cluster);
+    }
+    sandbox.create_namespace("hub");
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-deployment", "namespace": "shop", "annotations": {
+            "policy.karmada.io/applied-placement": placement.to_string(),
+            "propagationpolicy.karmada.io/name": "web", "propagationpolicy.karmada.io/namespace": "shop"}},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+            "replicas": 8, "placement": placement,
+            "clusters": [{"name": "m1", "replicas": 7}, {"name": "m2", "replicas": 1}]}});
+    on_hub(sandbox, "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings", &binding);
+}
+
+fn snapshot(sandbox: &Sandbox, arguments: &str) -> Ran {
+    sandbox.run("snapshot", &format!("--out snapshot {arguments}"))
+}
+
+/// A command that reaches no cluster.
+fn offline(sandbox: &Sandbox, arguments: &str) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+    command
+        .args(arguments.split_whitespace())
+        .current_dir(sandbox.path(""))
+        .env("KUBECONFIG", "/nonexistent");
+    Ran::of(&command.output().unwrap())
+}
+
+fn placed(sandbox: &Sandbox, arguments: &str) -> Value {
+    let plan: Value =
+        serde_json::from_str(&offline(sandbox, &format!("plan repo {arguments}")).code(0).out).unwrap();
+    let rows = plan["placements"].as_array().unwrap();
+    rows.iter().find(|row| row["object"]["name"] == "web").unwrap()["clusters"].clone()
+}
+
+fn read(sandbox: &Sandbox, path: &str) -> String {
+    fs::read_to_string(sandbox.path("snapshot").join(path)).unwrap()
+}
+
+const FRESH: &str = r#"[{"name":"m1","replicas":2},{"name":"m2","replicas":6}]"#;
+const BOUND: &str = r#"[{"name":"m1","replicas":7},{"name":"m2","replicas":1}]"#;
+
+#[test]
+fn members_say_their_free_resources_and_what_runs() {
+    let sandbox = sandbox();
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\nstringData: {k: hunter2hunter2}\n";
+    sandbox.write("secret.yaml", secret);
+    for (cluster, cpu) in [("m1", "4"), ("m2", "12")] {
+        node(&sandbox, cluster, cpu);
+    }
+    let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "data": {"k": "aHVudGVyMmh1bnRlcjI="}});
+    sandbox.create("m1", "/api/v1/namespaces/shop/secrets", "test", &body);
+
+    let ran = snapshot(&sandbox, "--now 2026-11-22T10:00:00Z").code(0);
+    assert!(ran.err.contains("karmada: 2 clusters and 0 placements in snapshot"), "{ran:#?}");
+    let cluster = read(&sandbox, "clusters/karmada/m1.yaml");
+    for words in
+        ["allocated:\n      cpu: \"2\"", "kubernetesVersion: v1.", "groupVersion: apps/v1", "totalNum: 1"]
+    {
+        assert!(cluster.contains(words), "`{words}` is not in\n{cluster}");
+    }
+    assert_eq!(placed(&sandbox, "--snapshot snapshot -o json").to_string(), FRESH);
+    let description = read(&sandbox, "snapshot.yaml");
+    assert!(description.contains("2026-11-22T10:00:00Z") && description.contains("m2: v1."), "{description}");
+    let observed = read(&sandbox, "observed/m1/shop.yaml");
+    assert!(observed.contains("k: <secret "), "{observed}");
+    assert!(!observed.contains("hunter2") && !observed.contains("aHVudGVy"));
+
+    // Other commands need no cluster now.
+    for cluster in ["m1", "m2"] {
+        sandbox.fleet.cluster(cluster).fault(Fault::new("*", FaultKind::Status(500)).times(1000));
+    }
+    let lost = offline(&sandbox, "whatif repo --snapshot snapshot --lose m2").code(1);
+    assert!(lost.out.contains("6 replicas lost"), "{lost:#?}");
+    let dry = offline(&sandbox, "apply repo --snapshot snapshot --dry-run=client -o json").code(0);
+    let actions: Value = serde_json::from_str(&dry.out).unwrap();
+    let creates = |cluster: &str| {
+        let all = actions["actions"].as_array().unwrap().iter();
+        all.filter(|a| a["cluster"] == cluster && a["action"] == "create").count()
+    };
+    assert_eq!((creates("m1") > 0, creates("m2") > creates("m1")), (true, true), "{}", dry.out);
+}
+
+#[test]
+fn a_hub_says_what_it_has_decided() {
+    let sandbox = sandbox();
+    karmada(&sandbox, None);
+    for (cluster, cpu) in [("m1", "4"), ("m2", "12")] {
+        node(&sandbox, cluster, cpu);
+    }
+    let ran = snapshot(&sandbox, "--hub-context hub --context m1 m2").code(0);
+    assert!(ran.err.contains("karmada: 2 clusters and 1 placements"), "{ran:#?}");
+    assert!(read(&sandbox, "clusters/karmada/m2.yaml").contains("allocatable"));
+    assert_eq!(placed(&sandbox, "--snapshot snapshot -o json").to_string(), BOUND);
+    assert_eq!(placed(&sandbox, "--snapshot snapshot --fresh -o json").to_string(), FRESH);
+
+    let only = snapshot(&sandbox, "--hub-context hub --no-members -q").code(0);
+    assert!(only.err.is_empty() && !sandbox.path("snapshot/observed").exists(), "{only:#?}");
+    assert_eq!(placed(&sandbox, "--snapshot snapshot -o json").to_string(), BOUND);
+}
+
+#[test]
+fn the_status_on_the_hub_is_what_its_scheduler_sees() {
+    let sandbox = sandbox();
+    let amounts = json!({"allocatable": {"cpu": "100", "pods": "100"}});
+    let apis =
+        json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
+    karmada(&sandbox, Some(&json!({"resourceSummary": amounts, "apiEnablements": apis})));
+    for cluster in ["m1", "m2"] {
+        node(&sandbox, cluster, "4");
+    }
+    snapshot(&sandbox, "--hub-context hub --context m1 m2").code(0);
+    assert!(read(&sandbox, "clusters/karmada/m1.yaml").contains("cpu: \"100\""));
+}
+
+#[test]
+fn a_cluster_that_fails_is_named_and_the_others_are_written() {
+    let sandbox = sandbox();
+    node(&sandbox, "m1", "4");
+    node(&sandbox, "m2", "12");
+    sandbox.fleet.cluster("m2").fault(Fault::new("list", FaultKind::Status(403)).on("/api/v1/pods").times(9));
+    let ran = snapshot(&sandbox, "").code(2);
+    assert!(ran.err.contains("error: m2: its pods may not be listed"), "{ran:#?}");
+    assert!(!sandbox.path("snapshot/clusters/karmada/m2.yaml").exists());
+    assert!(read(&sandbox, "snapshot.yaml").contains("failed:\n  m2: "));
+    let plan = offline(&sandbox, "plan repo --snapshot snapshot");
+    assert!(plan.err.contains("warning[not-in-snapshot]"), "{plan:#?}");
+}
