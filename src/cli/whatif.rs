@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, Unit};
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Session, UnitOutcome, WhatIf as Scenarios};
@@ -138,7 +138,7 @@ impl WhatIf {
         let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
         let report = whatif::WhatIf::new(words, &outcome.changes, &outcome.losses);
         match self.output {
-            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
+            Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
         Ok(if outcome.is_empty() { Exit::Clean } else { Exit::Findings })
@@ -161,7 +161,7 @@ impl WhatIf {
             rows,
         };
         match self.output {
-            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
+            Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
         let nothing = outcomes.iter().all(|unit| unit.outcome.is_empty());

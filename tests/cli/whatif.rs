@@ -33,7 +33,7 @@ fn kubeadmiral() -> Sandbox {
 #[test]
 fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
     let ran = kubeadmiral().run("whatif --lose m1").code(1);
-    let text = "lose m1: no placement changes
+    let text = "lose m1: no placement changes; what runs there is not moved
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT

@@ -14,6 +14,7 @@ use federate_repo::{Repo, Role};
 
 pub mod actions;
 pub mod change;
+mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
@@ -46,10 +47,9 @@ pub struct Settings {
     pub lists: SharedLists,
 }
 
-/// Reads the inventory objects of all dialects. Returns the clusters, sorted by name.
+/// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
 pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
-    let mut clusters = Vec::new();
-    let mut findings = Vec::new();
+    let (mut clusters, mut findings) = configured::clusters(repo);
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {

@@ -95,5 +95,8 @@ fn finding(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Option<Findin
         matches!(reason.as_str(), "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound");
     let template = &plane.template(&placement.object)?.object;
     let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
-    (!told).then(|| Finding::warning("unschedulable", template, format!("{reason}: {message}")).help(help))
+    (!told).then(|| {
+        Finding::warning("unschedulable", template, format!("{}: {reason}: {message}", template.id))
+            .help(help)
+    })
 }

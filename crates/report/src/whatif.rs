@@ -102,7 +102,8 @@ impl<'a> WhatIf<'a> {
         let later = self.scenario.join(", ");
         let diff = Diff::new("today", &later, self.changes);
         let mut out = if self.changes.is_empty() {
-            format!("{later}: no placement changes\n")
+            let lost = if self.losses.is_empty() { "" } else { "; what runs there is not moved" };
+            format!("{later}: no placement changes{lost}\n")
         } else {
             text::text(&diff, text::Detail::Fields, style)
         };
