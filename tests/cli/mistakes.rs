@@ -124,9 +124,7 @@ fn many_equal_findings_hide_no_other_and_causes_come_first() {
     let at = |words: &str| out.find(words).unwrap_or_else(|| panic!("{words}: {out}"));
     assert!(at("warning[unknown-field]") < at("warning[unused-policy]"));
     assert!(at("warning[unused-policy]") < at("warning[unmatched]"));
-    at(
-        "Deployment shop/web is rendered for no cluster: PropagationPolicy shop/web (policy.yaml:1) nearly selects it",
-    );
+    at("no policy places Deployment shop/web: PropagationPolicy shop/web (policy.yaml:1) nearly selects it");
     at("and more: 183 unmatched");
     assert_eq!(out.matches("warning[").count(), 20);
 }

@@ -64,7 +64,7 @@ impl<'e> Unplaced<'e> {
     pub(crate) fn finding(&self, template: &Object) -> Finding {
         let (why, help) = self.reason(template);
         let message = match why {
-            Some(why) => format!("{} is rendered for no cluster: {why}", template.id),
+            Some(why) => format!("no policy places {}: {why}", template.id),
             None => format!("no policy places {}, so it is rendered for no cluster", template.id),
         };
         Finding::warning("unmatched", template, message).help(help)
