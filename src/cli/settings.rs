@@ -42,6 +42,8 @@ pub(super) enum FailOn {
     Unschedulable,
     /// A template that no policy matches
     Unmatched,
+    /// Replicas that no cluster gets, or that a scenario loses
+    LostReplicas,
 }
 
 impl FailOn {
@@ -49,6 +51,7 @@ impl FailOn {
         match self {
             Self::Unschedulable => "unschedulable",
             Self::Unmatched => "unmatched",
+            Self::LostReplicas => "lost-replicas",
         }
     }
 }
@@ -170,6 +173,11 @@ impl RepoArgs {
         let stored = self.stored()?;
         let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
         Ok(recorded.or(kept).cloned().unwrap_or_default())
+    }
+
+    /// Whether `--fail-on` names a warning.
+    pub(super) fn fails_on(&self, what: FailOn) -> bool {
+        self.fail_on.contains(&what)
     }
 
     /// Decides by a state that was just read from control planes.
