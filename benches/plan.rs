@@ -13,6 +13,10 @@ use federate_repo::source::Entry;
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

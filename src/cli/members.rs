@@ -255,6 +255,7 @@ impl Servers<'_> {
             wait: self.wait,
             remember,
             check_access: self.check_access,
+            fence: None,
             progress: &lines,
         };
         let reconciled = reconciler.servers(&self.access.access(session), &options);

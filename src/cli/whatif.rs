@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::settings::{FailOn, Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_report::table::TextStyle;
 use federate_report::whatif::{self, Replicas, Row};
@@ -166,7 +166,7 @@ impl WhatIf {
         let parts = (outcome.stages.as_slice(), outcome.rooms.as_slice());
         let report = whatif::WhatIf::new(words, parts, &outcome.changes, &outcome.losses);
         match self.output {
-            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
+            Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Markdown => print(&report.markdown())?,
         }
@@ -190,7 +190,7 @@ impl WhatIf {
             rows,
         };
         match self.output {
-            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
+            Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Markdown => {
                 let style = TextStyle { width: 120, color: false, full: self.args.verbose };

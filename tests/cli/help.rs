@@ -101,11 +101,14 @@ fn findings_are_explained() {
     assert!(ran.err.contains("no finding has the code `no-such-code`"), "{}", ran.err);
     sandbox.write("web.yaml", sandbox.read("web.yaml").replace("name: web", "name: other"));
     let ran = sandbox.run("check").code(1);
-    assert!(ran.out.contains("docs/reference/findings.md#un"), "{}", ran.out);
+    assert!(ran.out.contains("federate check --explain CODE"), "{}", ran.out);
     let found = sandbox.run("check -o json").json();
     for finding in found["findings"].as_array().unwrap() {
         let code = finding["code"].as_str().unwrap();
-        assert_eq!(finding["page"], format!("docs/reference/findings.md#{code}"));
+        assert_eq!(
+            finding["page"],
+            format!("https://github.com/federate-dev/federate/blob/main/docs/reference/findings.md#{code}")
+        );
     }
 }
 

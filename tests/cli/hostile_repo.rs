@@ -126,6 +126,15 @@ fn templates_have_limits_together() {
     }
     let told = check(&repo);
     assert!(told.contains("steps") && told.contains("for all clusters"), "{told}");
+    // Each fails for the first cluster, after many steps: what fails costs as much as what does not.
+    let mut failing = Sandbox::new().file("clusters.yaml", clusters(2, 1));
+    for n in 0..8_000 {
+        let end = if n % 2 == 0 { "{{ missing }}" } else { "{% for j in range(99999) %}{% endfor %}" };
+        let loops = "{% for i in range(99999) %}{% endfor %}".repeat(6);
+        failing = failing.file(&format!("t{n}.yaml.j2"), format!("{loops}{end}"));
+    }
+    let told = check(&failing);
+    assert!(told.contains("steps") && told.contains("in total"), "{told}");
     let large =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ cluster.name * 500000 }}}\n";
     let told = check(&Sandbox::new().file("clusters.yaml", clusters(200, 5)).file("a.yaml.j2", large));

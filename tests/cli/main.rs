@@ -26,6 +26,7 @@ mod help;
 mod hostile_git;
 mod hostile_repo;
 mod import;
+mod init;
 #[cfg(feature = "lua")]
 mod interpreter;
 mod kubefed;

@@ -141,7 +141,7 @@ fn releases_are_named_by_control_plane() {
         assert!(ran.err.contains(said), "{}", ran.err);
     }
     let ran = repo.run("diff").code(2);
-    assert!(ran.err.contains("--from"), "{}", ran.err);
+    assert!(ran.err.contains("is not in a git repository"), "{}", ran.err);
 }
 
 #[test]
@@ -159,6 +159,30 @@ fn the_plan_says_which_release_decided_and_is_read_by_another() {
     assert!(ran.err.contains("warning[other-release]"), "{}", ran.err);
     let clusters = &ran.json()["placements"][0]["clusters"];
     assert_eq!(clusters[0], json!({"name": "m1", "replicas": 8}), "what is placed stays");
+}
+
+#[test]
+fn an_installation_in_the_repo_names_the_release() {
+    let deployment = |name: &str, image: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: system}}\nspec:\n  \
+             selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+             spec: {{containers: [{{name: c, image: \"{image}\"}}]}}\n"
+        )
+    };
+    let scheduler =
+        |tag: &str| deployment("karmada-scheduler", &format!("docker.io/karmada/karmada-scheduler:{tag}"));
+    let repo = three().file("hub/scheduler.yaml", scheduler("v1.15.3"));
+    let release = |line: &str| repo.run(line).code(0).json()["versions"]["karmada"].clone();
+    assert_eq!(release("plan -o json"), "1.15.3");
+    assert_eq!(release("plan -o json --karmada-version 1.18.0"), "1.18.0");
+    repo.write("federate.yaml", "dialects: {karmada: {version: \"1.16.1\"}}\n");
+    assert_eq!(release("plan -o json"), "1.16.1");
+    repo.write("federate.yaml", "");
+    repo.write("hub/scheduler.yaml", scheduler("latest"));
+    let ran = repo.run("plan -o json").code(0);
+    assert!(ran.err.contains("warning[unknown-release]") && ran.err.contains("`latest`"), "{}", ran.err);
+    assert_eq!(ran.json()["versions"]["karmada"], "1.19.0");
 }
 
 #[test]
@@ -186,7 +210,7 @@ spec:
     {
         let ran = repo.run(&format!("plan -o json --karmada-version {version}")).code(0);
         assert_eq!(
-            ran.err.contains("crashes: no cluster in region us has room for 4 replicas"),
+            ran.err.contains("crashes: no cluster in region us can take 4 replicas"),
             crashes,
             "{version}: {}",
             ran.err

@@ -50,7 +50,7 @@ fn clusters(row: &Placement) -> Value {
 }
 
 fn remembered(row: &Placement) -> Value {
-    let mut value = Value::from(row.memory.clone());
+    let mut value = serde_json::to_value(&row.memory).expect("it is JSON");
     value["object"] = json!(row.object);
     value["clusters"] = clusters(row);
     value

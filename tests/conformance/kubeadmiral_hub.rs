@@ -1,7 +1,7 @@
 //! `KubeAdmiral`'s cases of a hub over time: clusters, policies and the federated object change, and the
 //! scheduler runs once per step. Then the override controller removes itself from the pending controllers.
 
-use federate_dialect::{Hosts, Input};
+use federate_dialect::{Hosts, Input, SharedLists};
 use federate_kubeadmiral::hub;
 use federate_kubernetes::Live;
 use serde_json::{Map, Value, json};
@@ -27,10 +27,18 @@ fn reconcile(hub: &mut [Value]) -> Value {
     let policies: Vec<&Value> = hub.iter().filter(|object| object["kind"] != "FederatedObject").collect();
     let repo = run::repo(&json!({ "files": policies }));
     let clusters = run::strict_members(&repo);
-    let (live, hosts) = (Live::default(), Hosts::default());
+    let (live, hosts, lists) = (Live::default(), Hosts::default(), SharedLists::default());
     // The times in the cases are in the distant past or future.
     let now = Some("2026-08-03T09:00:00Z".parse().expect("a time"));
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
+    let input = Input {
+        repo: &repo,
+        clusters: &clusters,
+        now,
+        live: &live,
+        hosts: &hosts,
+        lists: &lists,
+        implicit: true,
+    };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated)).expect("a federated kind");
     let changed = reconciled.written.is_some();

@@ -1,7 +1,7 @@
 //! `KubeFed`'s cases of a hub over time: clusters fail and come back, preferences change, pods come and go, and
 //! the replica scheduler runs once per step.
 
-use federate_dialect::{Hosts, Input};
+use federate_dialect::{Hosts, Input, SharedLists};
 use federate_kubefed::hub::{self, Outcome};
 use federate_kubernetes::{Live, Object};
 use serde_json::{Value, json};
@@ -54,8 +54,16 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         live.insert(cluster.name.clone(), object.chain(pods).map(observed).collect());
     }
     let now = step["at"].as_str().and_then(|time| time.parse().ok());
-    let hosts = Hosts::default();
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
+    let (hosts, lists) = (Hosts::default(), SharedLists::default());
+    let input = Input {
+        repo: &repo,
+        clusters: &clusters,
+        now,
+        live: &live,
+        hosts: &hosts,
+        lists: &lists,
+        implicit: true,
+    };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated).id).expect("a preference");
     let changed = reconciled.written.is_some();

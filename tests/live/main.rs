@@ -36,6 +36,7 @@ mod snapshot;
 mod sync;
 mod sync_objects;
 mod sync_rollout;
+mod sync_shared;
 mod sync_sources;
 mod sync_survives;
 mod sync_tenants;

@@ -22,7 +22,12 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new() -> Self {
-        let sandbox = Sandbox::new(&["hub", "m1", "m2"]);
+        Self::with(&["m1", "m2"])
+    }
+
+    /// The same with other members.
+    pub(crate) fn with(members: &[&str]) -> Self {
+        let sandbox = Sandbox::new(&[&["hub"], members].concat());
         let clusters = sandbox.read_file("clusters.yaml");
         let members: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: hub")).collect();
         sandbox.write("clusters.yaml", &members.join("---\n"));
@@ -105,8 +110,12 @@ impl Hub {
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
+        self.command_without_state(&format!("--state caches {arguments}"))
+    }
+
+    pub(crate) fn command_without_state(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.args("sync --kubeconfig hub.kubeconfig --context hub --state caches".split(' '));
+        command.args("sync --kubeconfig hub.kubeconfig --context hub".split(' '));
         command.args(["--leader-election-namespace", "federate-system"]);
         command.args(arguments.split_whitespace());
         command.current_dir(self.sandbox.path("")).stdin(Stdio::null());

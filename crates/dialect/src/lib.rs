@@ -86,7 +86,7 @@ pub trait Dialect: Sync {
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
     /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         let _ = objects;
         None
     }
@@ -184,6 +184,8 @@ pub struct Input<'a> {
     pub live: &'a Live,
     /// The addresses of host names. A name without an entry does not resolve.
     pub hosts: &'a Hosts,
+    /// The lists of clusters that placements share.
+    pub lists: &'a SharedLists,
     /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
     /// as withdrawn. They apply where the repo is kept for this control plane.
     pub implicit: bool,
@@ -224,8 +226,11 @@ pub trait ControlPlane: Sync {
     /// Decides about one of the [`subjects`](Self::subjects). The answer for any other object is empty.
     fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided;
 
-    /// Completes the decisions about all subjects, in their order: adds what depends on other placements.
-    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
+    /// Adds what depends on other placements to the decisions about all subjects. By default, nothing does.
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
+        let _ = previous;
+        decided
+    }
 
     /// The manifests of a placement, one variant for the clusters that receive the same. Every cluster of the
     /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
@@ -332,6 +337,15 @@ pub struct Decided {
     pub findings: Vec<Finding>,
     /// The shared memory of several placements, by digest.
     pub shared: Map<String, Value>,
+}
+
+impl Decided {
+    /// Adds other decisions.
+    pub fn extend(&mut self, other: Self) {
+        self.placements.extend(other.placements);
+        self.findings.extend(other.findings);
+        self.shared.extend(other.shared);
+    }
 }
 
 /// What a group of clusters receives of one placement.

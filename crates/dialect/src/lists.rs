@@ -5,16 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{ClusterNames, Placed, PlacedClusters};
 use federate_kubernetes::{Cluster, ClusterName};
 
-/// The lists so far.
-#[derive(Debug, Default)]
+/// The lists so far. Clones share them.
+#[derive(Clone, Debug, Default)]
 pub struct SharedLists {
-    placed: Known<Placed>,
-    names: Known<ClusterName>,
+    placed: Arc<Known<Placed>>,
+    names: Arc<Known<ClusterName>>,
 }
 
 impl SharedLists {
@@ -34,6 +34,16 @@ impl SharedLists {
     pub fn names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
         let is = |index: &usize, name: &ClusterName| inventory.get(*index).is_some_and(|c| c.name == *name);
         self.names.find(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
+    }
+
+    /// The number of lists of placed clusters.
+    pub fn len(&self) -> usize {
+        self.placed.lock().places.len()
+    }
+
+    /// Whether there is no list of placed clusters yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The list that equals this one.
@@ -79,15 +89,19 @@ impl<T: Clone + Eq + Hash> Known<T> {
         self.get(hash(keys), same, || keys.iter().filter_map(make).collect())
     }
 
+    fn lock(&self) -> MutexGuard<'_, Lists<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn share(&self, list: &Arc<[T]>) -> Arc<[T]> {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).places.contains(&place(list)) {
+        if self.lock().places.contains(&place(list)) {
             return Arc::clone(list);
         }
         self.get(hash(list.as_ref()), |known| known == list.as_ref(), || Arc::clone(list))
     }
 
     fn get(&self, hash: u64, same: impl Fn(&[T]) -> bool, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.lock();
         let alike = lists.by_hash.entry(hash).or_default();
         if let Some(known) = alike.iter().find(|known| same(known)) {
             return Arc::clone(known);

@@ -3,25 +3,56 @@
 //! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
 //! serde type for its memory, and reads and writes it with [`Placement::recall`] and [`Placement::remember`].
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Placement;
 
-/// The memory of a placement, as it stands in a plan.
-pub type Memory = Map<String, Value>;
+/// The memory of a placement, as it stands in a plan. Clones share it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Memory(Arc<Map<String, Value>>);
+
+impl Memory {
+    /// An empty memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an entry.
+    pub fn insert(&mut self, key: String, value: Value) {
+        Arc::make_mut(&mut self.0).insert(key, value);
+    }
+}
+
+impl Deref for Memory {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+impl From<Map<String, Value>> for Memory {
+    fn from(map: Map<String, Value>) -> Self {
+        Self(Arc::new(map))
+    }
+}
 
 impl Placement {
     /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
     pub fn recall<M: Default + DeserializeOwned>(&self) -> M {
-        if self.memory.is_empty() { M::default() } else { M::deserialize(&self.memory).unwrap_or_default() }
+        if self.memory.is_empty() { M::default() } else { M::deserialize(&*self.memory).unwrap_or_default() }
     }
 
     /// Writes the memory.
     pub fn remember<M: Serialize>(&mut self, memory: &M) {
         self.memory = match serde_json::to_value(memory) {
-            Ok(Value::Object(map)) => map,
+            Ok(Value::Object(map)) => map.into(),
             _ => Memory::new(),
         };
     }
@@ -64,7 +95,7 @@ mod tests {
         assert_eq!(row.recall::<Example>(), Example::default());
         let written = Example { number: Some(1), names: vec!["a".into()] };
         row.remember(&written);
-        assert_eq!(Value::from(row.memory.clone()), json!({"number": 1, "names": ["a"]}));
+        assert_eq!(serde_json::to_value(&row.memory).unwrap(), json!({"number": 1, "names": ["a"]}));
         assert_eq!(row.recall::<Example>(), written);
         row.memory.insert("number".into(), json!("one"));
         assert_eq!(row.recall::<Example>(), Example { number: None, ..written });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{Memory, PlacedClusters};
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -104,12 +104,16 @@ pub struct Placement {
     #[schemars(with = "Vec<String>")]
     pub withdrawn: Vec<ClusterName>,
     /// What the dialect's scheduler must remember.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub memory: Memory,
     /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
     pub implicit: bool,
+}
+
+fn is_empty(memory: &Memory) -> bool {
+    memory.is_empty()
 }
 
 impl Placement {

@@ -4,8 +4,10 @@
 
 use std::fmt;
 
-use federate_kubernetes::Finding;
+use federate_kubernetes::image::Image;
+use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
+use serde_json::Value;
 
 /// The key below `dialects.<name>` in `federate.yaml`.
 pub const SETTING: &str = "version";
@@ -130,6 +132,19 @@ impl Releases {
             }
         }
     }
+}
+
+/// The tags of the images of that name that a Deployment, StatefulSet or Pod runs.
+pub fn image_tags(object: &Object, name: &str) -> Vec<String> {
+    let pod = match object.id.kind.as_str() {
+        "Deployment" | "StatefulSet" => object.at(&["spec", "template", "spec", "containers"]),
+        "Pod" => object.at(&["spec", "containers"]),
+        _ => None,
+    };
+    let images = pod.and_then(Value::as_array).into_iter().flatten().filter_map(|c| c.get("image")?.as_str());
+    let parsed = images.filter_map(Image::parse);
+    let named = parsed.filter(|image| image.repository.rsplit('/').next() == Some(name));
+    named.map(|image| image.tag).filter(|tag| !tag.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
             }
         }
     }
-    kept.retain(|p| !clashing.contains(&p.object));
+    // Both are sorted by object.
+    kept.retain(|p| clashing.binary_search(&p.object).is_err());
     (kept, findings)
 }
 

@@ -1,6 +1,6 @@
 //! Decisions that are reused in the next plan because none of their inputs has changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use federate_dialect::{Decided, Previous};
 use federate_kubernetes::ObjectRef;
@@ -9,22 +9,26 @@ use federate_kubernetes::ObjectRef;
 /// and all other inputs except templates and the previous plan stay the same. The caller reports changed
 /// templates ([`forget`](Self::forget)) and a new previous plan ([`remember`](Self::remember)).
 #[derive(Debug, Default)]
-pub struct Decisions(BTreeMap<(&'static str, ObjectRef), Decided>);
+pub struct Decisions(BTreeMap<&'static str, HashMap<ObjectRef, Decided>>);
 
 impl Decisions {
     /// The number of decisions.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.values().map(HashMap::len).sum()
     }
 
     /// Whether there are no decisions.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// Removes the decisions about changed templates.
     pub fn forget(&mut self, templates: &BTreeSet<ObjectRef>) {
-        self.0.retain(|(_, subject), _| !templates.contains(subject));
+        for decisions in self.0.values_mut() {
+            for template in templates {
+                decisions.remove(template);
+            }
+        }
     }
 
     /// Removes the decisions about objects whose rows differ between the two previous plans.
@@ -33,16 +37,18 @@ impl Decisions {
             return self.0.clear();
         }
         let same = |object: &ObjectRef| before.of(object) == now.of(object);
-        self.0.retain(|(_, subject), decided| {
-            same(subject) && decided.placements.iter().all(|placement| same(&placement.object))
-        });
+        for decisions in self.0.values_mut() {
+            decisions.retain(|subject, decided| {
+                same(subject) && decided.placements.iter().all(|placement| same(&placement.object))
+            });
+        }
     }
 
     pub(crate) fn get(&self, dialect: &'static str, subject: &ObjectRef) -> Option<&Decided> {
-        self.0.get(&(dialect, subject.clone()))
+        self.0.get(dialect)?.get(subject)
     }
 
     pub(crate) fn keep(&mut self, dialect: &'static str, subject: ObjectRef, decided: Decided) {
-        self.0.insert((dialect, subject), decided);
+        self.0.entry(dialect).or_default().insert(subject, decided);
     }
 }

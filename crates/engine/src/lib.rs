@@ -14,6 +14,7 @@ use federate_repo::{Repo, Role};
 
 pub mod actions;
 pub mod change;
+mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
@@ -42,12 +43,13 @@ pub struct Settings {
     pub live: Live,
     /// The addresses of host names.
     pub hosts: Hosts,
+    /// The cluster lists that the rows and manifests of all plans with these settings share.
+    pub lists: SharedLists,
 }
 
-/// Reads the inventory objects of all dialects. Returns the clusters, sorted by name.
+/// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
 pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
-    let mut clusters = Vec::new();
-    let mut findings = Vec::new();
+    let (mut clusters, mut findings) = configured::clusters(repo);
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {
@@ -124,8 +126,7 @@ pub struct Engine<'a> {
     repo: &'a Repo,
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
-    /// Cluster lists, shared by the rows and manifests with equal lists.
-    lists: SharedLists,
+    lists: &'a SharedLists,
 }
 
 impl<'a> Engine<'a> {
@@ -138,12 +139,13 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
+                lists: &settings.lists,
                 implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, planes, previous: &settings.previous, lists: SharedLists::default() }
+        Self { dialects, repo, planes, previous: &settings.previous, lists: &settings.lists }
     }
 
     /// Returns what decisions read in the member clusters.

@@ -92,7 +92,7 @@ impl Engine<'_> {
             .map(|placement| {
                 let plane = self.plane(&placement.dialect);
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
-                write_variants(&placement.object, variants, &self.lists)
+                write_variants(&placement.object, variants, self.lists)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };

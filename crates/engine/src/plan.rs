@@ -77,28 +77,27 @@ impl Engine<'_> {
         Some(finding)
     }
 
-    /// The decisions of one control plane about all its subjects.
+    /// The decisions of one control plane about all its subjects together.
     fn decisions(
         &self,
         dialect: &'static str,
         plane: &dyn ControlPlane,
         kept: Option<&mut Decisions>,
-    ) -> Vec<Decided> {
+    ) -> Decided {
         let subjects = plane.subjects();
-        let Some(kept) = kept else {
-            return subjects.par_iter().map(|subject| self.decided(plane, subject)).collect();
-        };
-        let decide = |subject: &Subject| match kept.get(dialect, &subject.object) {
+        let known = kept.as_deref();
+        let decide = |subject: &Subject| match known.and_then(|kept| kept.get(dialect, &subject.object)) {
             Some(decided) => (decided.clone(), false),
             None => (self.decided(plane, subject), subject.reads == Reads::Subject),
         };
         let decided: Vec<(Decided, bool)> = subjects.par_iter().map(decide).collect();
-        let mut all = Vec::with_capacity(decided.len());
+        let mut all = Decided::default();
+        let mut kept = kept;
         for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {
-            if keep {
+            if let Some(kept) = kept.as_mut().filter(|_| keep) {
                 kept.keep(dialect, subject.object, decided.clone());
             }
-            all.push(decided);
+            all.extend(decided);
         }
         all
     }
@@ -116,11 +115,16 @@ impl Engine<'_> {
 
     /// Returns the templates that no policy places. Templates with an error are not among them.
     fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
-        let placed = placements.iter().filter(|p| !p.is_unmatched());
-        let known: BTreeSet<&ObjectRef> =
-            placed.map(|p| &p.object).chain(findings.iter().filter_map(|f| f.object.as_ref())).collect();
+        let in_error: BTreeSet<&ObjectRef> = findings.iter().filter_map(|f| f.object.as_ref()).collect();
+        let mut placed = placements.iter().filter(|p| !p.is_unmatched()).map(|p| &p.object).peekable();
+        // Rows and templates are sorted by object.
+        let is_placed = |id: &ObjectRef| {
+            while placed.next_if(|placed| *placed < id).is_some() {}
+            placed.peek() == Some(&id)
+        };
         let ids = self.repo.templates.iter().map(|t| &t.object.id);
-        ids.filter(|id| !known.contains(id)).cloned().collect()
+        let not_placed = ids.scan(is_placed, |is_placed, id| Some((!is_placed(id)).then_some(id)));
+        not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
     fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {

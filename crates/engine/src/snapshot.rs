@@ -161,8 +161,9 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
     if control_planes.is_empty() {
         return Err(Error::Empty(captured.sources.join(", ")));
     }
+    let all: Vec<&Object> = objects.iter().collect();
     for (dialect, contents) in &mut control_planes {
-        match dialects.get(dialect).and_then(|dialect| dialect.installed(objects)) {
+        match dialects.get(dialect).and_then(|dialect| dialect.installed(&all)) {
             Some(Ok(release)) => {
                 plan.versions.insert((*dialect).to_owned(), release.to_string());
                 contents.version = Some(release.to_string());

@@ -41,7 +41,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     };
     let placement = decision.place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
-        let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
+        let message = format!("{}: {}: {}", template.id, unschedulable.reason, unschedulable.message);
         let help =
             format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
         decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
@@ -249,7 +249,7 @@ impl<'d, 'a> Decision<'d, 'a> {
                 Err(failure) => self.keep(&mut row, &mut memory, &failure),
             }
         } else {
-            trace.step(|| "not scheduled again: nothing has changed that triggers it".to_owned());
+            trace.step(|| "not scheduled again: nothing has changed that requires it, so the previous placement is kept".to_owned());
             // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
@@ -269,8 +269,11 @@ impl<'d, 'a> Decision<'d, 'a> {
         previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
     }
 
-    fn trigger(&self) -> Option<&'static str> {
-        let Some(previous) = self.previous else { return Some("it has not been placed before") };
+    /// Why the object is scheduled; `None` if the previous placement is kept.
+    pub(super) fn trigger(&self) -> Option<&'static str> {
+        let Some(previous) = self.previous else {
+            return Some("the previous plan, if any, does not place it");
+        };
         let before = self.memory.applied_placement.as_ref();
         let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));
         let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();

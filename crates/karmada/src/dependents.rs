@@ -16,7 +16,7 @@ use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 #[derive(Default)]
 struct Needed {
     by: BTreeSet<ObjectRef>,
-    /// One bit per cluster that has any placement, in name order.
+    /// One bit per cluster of a placement that others follow, in name order.
     on: Vec<u64>,
 }
 
@@ -40,15 +40,13 @@ fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c Cluste
     bits
 }
 
-/// Joins all decisions and adds the dependencies.
-pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &Previous) -> Decided {
-    let mut all = Decided::default();
-    for one in decided {
-        all.placements.extend(one.placements);
-        all.findings.extend(one.findings);
-    }
-    let names = names(&all.placements);
+/// Adds the dependencies to all decisions.
+pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previous) -> Decided {
+    let names = names(plane, &all.placements);
     let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
+    if needed.is_empty() {
+        return all;
+    }
     for placement in &mut all.placements {
         if let Some(needed) = needed.remove(&placement.object) {
             join(placement, needed, &names);
@@ -62,11 +60,16 @@ pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &P
     all
 }
 
-/// The clusters of all placements. A list that many placements share is read once.
-fn names(placements: &[Placement]) -> Vec<ClusterName> {
+/// Whether the objects that a placed object refers to follow it.
+fn is_followed(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    !placement.clusters.is_empty() && plane.policy(placement).is_some_and(|p| p.spec.propagate_deps)
+}
+
+/// The clusters of all placements that others follow. A list that many placements share is read once.
+fn names(plane: &Karmadas<'_>, placements: &[Placement]) -> Vec<ClusterName> {
     let mut seen = HashSet::new();
     let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
-    for placement in placements {
+    for placement in placements.iter().filter(|placement| is_followed(plane, placement)) {
         if seen.insert(placement.clusters.address()) {
             names.extend(placement.clusters.iter().map(|placed| &placed.name));
         }
@@ -82,10 +85,7 @@ fn needed(
     findings: &mut Vec<Finding>,
 ) -> BTreeMap<ObjectRef, Needed> {
     let mut needed: BTreeMap<ObjectRef, Needed> = BTreeMap::new();
-    for placement in placements.iter().filter(|p| !p.clusters.is_empty()) {
-        if !plane.policy(placement).is_some_and(|p| p.spec.propagate_deps) {
-            continue;
-        }
+    for placement in placements.iter().filter(|placement| is_followed(plane, placement)) {
         let referrer = plane.template(&placement.object);
         let Some(referrer) = referrer.filter(|one| one.object.id.namespace.is_some()) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {

@@ -5,9 +5,8 @@
 //! placement that the last scheduling used. The template of a binding that is being deleted is gone. A cluster
 //! with an eviction task is not a candidate until the task is done.
 
-use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable};
+use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable, release};
 use federate_kubernetes::condition::{self, Condition};
-use federate_kubernetes::image::Image;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Object, ObjectRef};
 use jiff::Timestamp;
@@ -161,9 +160,9 @@ const COMPONENTS: [(&str, &str); 2] =
 
 /// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
 /// object of the operator. A tag that is not a known release is an error.
-pub(crate) fn installed(objects: &[Object]) -> Option<Result<Release, String>> {
+pub(crate) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
     let tags = COMPONENTS.iter().flat_map(|(image, component)| {
-        let running = objects.iter().flat_map(|object| image_tags(object, image));
+        let running = objects.iter().flat_map(|object| release::image_tags(object, image));
         let operated =
             objects.iter().filter(|o| o.id.group() == "operator.karmada.io" && o.id.kind == "Karmada");
         let operated =
@@ -174,19 +173,6 @@ pub(crate) fn installed(objects: &[Object]) -> Option<Result<Release, String>> {
     let first = read.next()?;
     // A tag such as `latest` says less than another component's number.
     Some(first.or_else(|unknown| read.find_map(Result::ok).ok_or(unknown)))
-}
-
-/// The tags of the images of that name that a Deployment, StatefulSet or Pod runs.
-fn image_tags(object: &Object, name: &str) -> Vec<String> {
-    let pod = match object.id.kind.as_str() {
-        "Deployment" | "StatefulSet" => object.at(&["spec", "template", "spec", "containers"]),
-        "Pod" => object.at(&["spec", "containers"]),
-        _ => None,
-    };
-    let images = pod.and_then(Value::as_array).into_iter().flatten().filter_map(|c| c.get("image")?.as_str());
-    let parsed = images.filter_map(Image::parse);
-    let named = parsed.filter(|image| image.repository.rsplit('/').next() == Some(name));
-    named.map(|image| image.tag).filter(|tag| !tag.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -200,7 +186,7 @@ mod tests {
     }
 
     fn release(objects: &[Object]) -> Option<Result<String, String>> {
-        installed(objects).map(|found| found.map(|release| release.to_string()))
+        installed(&objects.iter().collect::<Vec<_>>()).map(|found| found.map(|release| release.to_string()))
     }
 
     #[test]

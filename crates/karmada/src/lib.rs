@@ -93,7 +93,7 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
-    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         hub::installed(objects)
     }
 
@@ -174,7 +174,7 @@ struct Karmadas<'a> {
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
-    lists: SharedLists,
+    lists: &'a SharedLists,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     findings: Vec<Finding>,
@@ -209,7 +209,7 @@ impl<'a> Karmadas<'a> {
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
-            lists: SharedLists::default(),
+            lists: input.lists,
             implicit: input.implicit,
             findings,
         }
@@ -269,7 +269,7 @@ impl ControlPlane for Karmadas<'_> {
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
-    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
         dependents::complete(self, decided, previous)
     }
 

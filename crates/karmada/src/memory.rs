@@ -35,13 +35,13 @@ impl SchedulerMemory {
     /// Reads the memory of a row.
     pub fn of(memory: &Memory) -> Self {
         // Each entry tolerates any value, so that the whole cannot fail.
-        Self::deserialize(memory).unwrap_or_default()
+        Self::deserialize(&**memory).unwrap_or_default()
     }
 
     /// The memory as a row keeps it.
     pub fn into_memory(self) -> Memory {
         match serde_json::to_value(self) {
-            Ok(Value::Object(memory)) => memory,
+            Ok(Value::Object(memory)) => memory.into(),
             _ => Memory::new(),
         }
     }
@@ -71,7 +71,7 @@ mod tests {
             }),
         ] {
             let read = SchedulerMemory::of(&memory(written.clone()));
-            let again = Value::Object(read.into_memory());
+            let again = serde_json::to_value(read.into_memory()).unwrap();
             assert_eq!(again.to_string(), written.to_string());
         }
     }

@@ -94,7 +94,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use federate_kubernetes::ObjectRef;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -114,9 +114,9 @@ mod tests {
             ]},
         });
         let mut given = Placement::new("kubefed", id.clone(), None);
-        given.memory = form.as_object().unwrap().clone();
+        given.memory = form.as_object().unwrap().clone().into();
         let mut written = Placement::new("kubefed", id, None);
         Memory::of(&given).write(&mut written);
-        assert_eq!(Value::from(written.memory), form);
+        assert_eq!(serde_json::to_value(&written.memory).unwrap(), form);
     }
 }

@@ -3,7 +3,7 @@
 //! Facts: `docs/semantics/kubefleet-versions.md`; the numbers below are the rows of its table. `main` is the
 //! unreleased code; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly the same.
 
-use federate_dialect::release::{Release, Releases, Since};
+use federate_dialect::release::{self, Release, Releases, Since};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
 
@@ -22,6 +22,13 @@ const AZURE: Since = &[(4, 0)];
 
 /// Changes after the newest release that Azure does not have yet.
 const MAIN: Since = &[(4, 1)];
+
+/// The release that runs, by the image tags of the hub agent. A tag that is not a known release is an error.
+pub(super) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
+    let tag =
+        objects.iter().find_map(|object| release::image_tags(object, "hub-agent").into_iter().next())?;
+    Some(RELEASES.read(&tag))
+}
 
 /// Which object the overrides of an envelope change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

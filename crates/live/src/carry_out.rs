@@ -115,7 +115,7 @@ impl Run<'_> {
             let Some(send) = &decision.send else { continue };
             let object = &decision.action.object;
             let place = phase(object, decider.wave(object));
-            match (steps(self.seen, object, send, self.how), send) {
+            match (steps((self.seen, &self.job.cluster), object, send, self.how), send) {
                 (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
                 (None, _) => carried.note(object.clone(), SendResult::Failed(unknown(object))),

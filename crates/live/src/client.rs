@@ -19,9 +19,10 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Error;
 use super::answer::{Fault, Refusal};
 use super::call::Call;
+use super::{Error, Fence};
+use federate_kubernetes::ClusterName;
 
 /// The number of times that a request is sent.
 const ATTEMPTS: u32 = 5;
@@ -54,6 +55,8 @@ pub(super) struct Client {
     server: Arc<Server>,
     /// Whether every request that would write is sent as a dry run.
     dry_run: bool,
+    /// What is checked before each write.
+    fence: Option<(ClusterName, Fence)>,
 }
 
 struct Server {
@@ -98,12 +101,17 @@ impl Client {
             places,
             place: OnceCell::new(),
         });
-        Ok(Self { server, dry_run: false })
+        Ok(Self { server, dry_run: false, fence: None })
     }
 
     /// The same server, with every request that would write sent as a dry run.
     pub(super) fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
+    }
+
+    /// The same server, with a check before each write to this cluster.
+    pub(super) fn fenced(self, cluster: &ClusterName, fence: Option<&Fence>) -> Self {
+        Self { fence: fence.map(|fence| (cluster.clone(), fence.clone())), ..self }
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.
@@ -190,6 +198,12 @@ impl Client {
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
+        if let Some((cluster, holds)) = self.fence.as_ref().filter(|_| call.writes())
+            && !holds(cluster)
+        {
+            let why = "another replica may have taken the cluster over: nothing more is written to it";
+            return Err(Miss::Lasting(Error::Access(why.to_owned())));
+        }
         let (code, headers, bytes) = exchange(client, call).await?;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };

@@ -99,7 +99,7 @@ impl<'r> Gates<'r> {
             let again = |decision: &Decision| {
                 let object = &decision.action.object;
                 carried.unanswered_of(object)?;
-                steps(self.seen, object, decision.send.as_ref()?, self.how)
+                steps((self.seen, &self.job.cluster), object, decision.send.as_ref()?, self.how)
             };
             let again = self.decisions.iter().filter_map(again).collect();
             run(self.client, again, carried, &mut tally.again()).await?;

@@ -155,9 +155,14 @@ pub struct ApplyOptions<'h> {
     pub asked: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
+    /// What is checked before each write.
+    pub fence: Option<Fence>,
     /// Receives the progress.
     pub progress: &'h dyn Progress,
 }
+
+/// Whether this process may still write to a cluster: another one may have taken it over.
+pub type Fence = Arc<dyn Fn(&ClusterName) -> bool + Send + Sync>;
 
 /// How far a dry run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,6 +282,7 @@ fn one(
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
+        let client = client.fenced(&job.cluster, how.fence.as_ref());
         work(&client, job, decider, how, (&mut outcome, &mut carried)).await
     }));
     if let Err(error) = worked {

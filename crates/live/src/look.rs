@@ -89,6 +89,7 @@ async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Res
         remember: None,
         asked: false,
         wait: None,
+        fence: None,
         progress: &NoProgress,
     };
     let state = read(client, job, &how).await?;

@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep};
 
 use super::call::{Call, encoded};
 use super::client::Client;
+use super::depends::live;
 use super::kinds::path_of;
 use super::read::ClusterState;
 use super::{ApplyOptions, Error};
 use federate_engine::actions::{MANAGER, Replaced, Send};
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{ClusterName, ObjectRef};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -38,7 +39,7 @@ pub(super) struct Steps {
 
 /// Returns the requests that carry out a decision; `None` where the kind is not known.
 pub(super) fn steps(
-    seen: &ClusterState,
+    (seen, cluster): (&ClusterState, &ClusterName),
     object: &ObjectRef,
     send: &Send,
     how: &ApplyOptions<'_>,
@@ -78,6 +79,11 @@ pub(super) fn steps(
                 ]);
                 steps.calls.push(patch().body(JSON_PATCH, &operations));
             }
+            let locked = owners.is_none() && how.fence.is_some();
+            let version = live(seen, cluster, object).filter(|_| locked && replaces.is_none());
+            // A request that arrives after another process has taken the cluster over is refused.
+            let versioned = version.map(|version| at_version(body, version));
+            let body = versioned.as_ref().unwrap_or(body);
             steps.calls.push(patch().query("force", "true").body(APPLY, body));
             steps.establishes = is_definition.then(|| Call::get(path));
             steps.needs = account(object, body).filter(|_| how.dry_run.is_none());
@@ -87,6 +93,17 @@ pub(super) fn steps(
         }
     }
     Some(steps)
+}
+
+/// An apply that is refused if the object has changed since it was read.
+fn at_version(body: &Value, live: &Value) -> Value {
+    let mut body = body.clone();
+    if let (Some(version), Some(metadata)) =
+        (live.pointer("/metadata/resourceVersion"), body.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.insert("resourceVersion".to_owned(), version.clone());
+    }
+    body
 }
 
 /// Deletes an object unless it has changed since it was read.

@@ -11,6 +11,7 @@ use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
 use super::arguments::type_name;
+use super::limits::MEMORY;
 use super::{Answer, Argument, Category, Failure, numbers};
 
 /// The deepest nesting of a result.
@@ -22,20 +23,63 @@ const LARGEST: usize = 8 << 20;
 /// The bytes that a value counts for besides its strings.
 const EACH: usize = 64;
 
-/// The length of the longest string in an argument.
-pub(crate) fn longest(argument: &Argument<'_>) -> usize {
-    fn of(value: &Value) -> usize {
+/// The size of an argument.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// The length of its longest string.
+    pub(crate) longest: usize,
+    /// About how many bytes it takes in a machine, or more.
+    pub(crate) bytes: usize,
+}
+
+impl Size {
+    /// The bytes of a table, of an entry in it, and of a string besides its text, in a machine.
+    const TABLE: usize = 96;
+    const ENTRY: usize = 80;
+    const TEXT: usize = 32;
+
+    /// The size of all arguments of a call.
+    pub(crate) fn of(arguments: &[Argument<'_>]) -> Self {
+        let mut size = Self::default();
+        for argument in arguments {
+            if let Argument::Value(value) = argument {
+                size.add(value);
+            }
+        }
+        size
+    }
+
+    fn add(&mut self, value: &Value) {
         match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(of).max().unwrap_or(0),
-            Value::Object(map) => map.iter().map(|(key, value)| key.len().max(of(value))).max().unwrap_or(0),
-            _ => 0,
+            Value::String(text) => self.text(text),
+            Value::Array(items) => {
+                self.bytes += Self::TABLE + items.len() * Self::ENTRY;
+                items.iter().for_each(|item| self.add(item));
+            }
+            Value::Object(map) => {
+                self.bytes += Self::TABLE + map.len() * Self::ENTRY;
+                for (key, value) in map {
+                    self.text(key);
+                    self.add(value);
+                }
+            }
+            _ => {}
         }
     }
-    match argument {
-        Argument::Value(value) => of(value),
-        Argument::Number(_) | Argument::Nil => 0,
+
+    fn text(&mut self, text: &str) {
+        self.longest = self.longest.max(text.len());
+        self.bytes += Self::TEXT + text.len();
     }
+}
+
+/// Runs `work`, which must allocate little in the machine, without its limit of memory. With a limit, each value
+/// is made and read in a protected call, which takes several times as long.
+pub(crate) fn without_limit<T>(lua: &Lua, work: impl FnOnce() -> T) -> mlua::Result<T> {
+    lua.set_memory_limit(0)?;
+    let done = work();
+    lua.set_memory_limit(MEMORY)?;
+    Ok(done)
 }
 
 /// Converts a value to Lua.
@@ -87,9 +131,10 @@ pub(crate) fn answer(value: &LuaValue) -> Answer {
 }
 
 /// Converts a table to JSON, for functions of the host; with the bytes that it counts for.
-pub(crate) fn from_table(table: &Table) -> Result<(Value, usize), String> {
+pub(crate) fn from_table(lua: &Lua, table: &Table) -> Result<(Value, usize), String> {
     let mut shape = ResultShape::default();
-    Ok((shape.table(table)?, shape.size))
+    let read = without_limit(lua, || shape.table(table)).map_err(|error| super::machine::message(&error))?;
+    Ok((read?, shape.size))
 }
 
 /// The string with a replacement character for each byte that is not UTF-8.

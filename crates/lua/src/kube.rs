@@ -61,9 +61,9 @@ fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
 }
 
 /// The pod template in the first argument.
-fn pod_template(arguments: &Arguments<'_>) -> Result<Value, String> {
+fn pod_template(lua: &Lua, arguments: &Arguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
-    let (mut template, size) = convert::from_table(table)?;
+    let (mut template, size) = convert::from_table(lua, table)?;
     arguments.charge_each(size)?;
     repair(&mut template, Whole::Map, &[]);
     fits(&Type::Named("PodTemplateSpec"), &template)?;
@@ -74,7 +74,7 @@ fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     if arguments.count() != 1 {
         return Err("accuratePodRequirements only accepts one argument".to_owned());
     }
-    let template = pod_template(arguments)?;
+    let template = pod_template(lua, arguments)?;
     match pod_requirements(template.get("spec").unwrap_or(&Value::Null)) {
         Some(requirements) => value(lua, &requirements),
         None => Ok(vec![LuaValue::Nil]),
@@ -120,7 +120,7 @@ fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     if arguments.count() != 2 {
         return Err("getPodDependencies only accepts two arguments".to_owned());
     }
-    let template = pod_template(arguments)?;
+    let template = pod_template(lua, arguments)?;
     let namespace = match arguments.get(1) {
         LuaValue::Nil => "default".to_owned(),
         LuaValue::String(text) => text.to_string_lossy(),

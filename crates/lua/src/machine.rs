@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
+use super::convert::Size;
 use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
@@ -98,10 +99,10 @@ impl Machine {
 
     pub(crate) fn call(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
         let chunk = self.compiled(call.script)?;
-        let longest = call.arguments.iter().map(convert::longest).max().unwrap_or(0);
-        self.budget.begin(longest, call.now);
+        let size = Size::of(call.arguments);
+        self.budget.begin(size.longest, call.now);
         self.budget.before(self.lua.used_memory());
-        let called = self.run(&chunk, call);
+        let called = self.run(&chunk, call, size);
         if self.budget.is_out_of_memory() {
             self.spent = true;
             return Err(Failure::new(Category::Runtime, limits::NO_MEMORY));
@@ -112,10 +113,11 @@ impl Machine {
         }
         let values = called?;
         let result = |at| convert::answer(values.get(at).unwrap_or(&Value::Nil));
-        Ok((0..call.results).map(result).collect())
+        convert::without_limit(&self.lua, || (0..call.results).map(result).collect())
+            .map_err(|error| runtime(&error))
     }
 
-    fn run(&mut self, chunk: &Function, call: &Call<'_>) -> Result<MultiValue, Failure> {
+    fn run(&mut self, chunk: &Function, call: &Call<'_>, size: Size) -> Result<MultiValue, Failure> {
         let mut failed = |error: &mlua::Error| {
             // A machine whose memory is used up is not kept.
             self.spent |= matches!(root(error), mlua::Error::MemoryError(_));
@@ -135,20 +137,27 @@ impl Machine {
                 return Err(Failure::new(Category::NotAFunction, message));
             }
         };
-        let arguments: mlua::Result<Vec<Value>> = call
-            .arguments
-            .iter()
-            .map(|argument| match argument {
-                Argument::Value(value) => convert::to_lua(&self.lua, value),
-                #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-                Argument::Number(number) => Ok(Value::Number(*number as f64)),
-                Argument::Nil => Ok(Value::Nil),
-            })
-            .collect();
-        let arguments = arguments.map_err(|e| failed(&e))?;
+        let arguments = arguments(&self.lua, call, size).map_err(|e| failed(&e))?;
         self.budget.before(self.lua.used_memory());
         function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
     }
+}
+
+/// Whether arguments are so small that they can be made without the limit of memory.
+fn is_small(size: Size, used: usize) -> bool {
+    size.bytes.saturating_add(used) < MEMORY / 2
+}
+
+/// The arguments of a call as values of Lua.
+fn arguments(lua: &Lua, call: &Call<'_>, size: Size) -> mlua::Result<Vec<Value>> {
+    let convert = |argument: &Argument<'_>| match argument {
+        Argument::Value(value) => convert::to_lua(lua, value),
+        #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+        Argument::Number(number) => Ok(Value::Number(*number as f64)),
+        Argument::Nil => Ok(Value::Nil),
+    };
+    let all = || call.arguments.iter().map(convert).collect();
+    if is_small(size, lua.used_memory()) { convert::without_limit(lua, all)? } else { all() }
 }
 
 /// Whether too many functions are active. Calls in tail position leave marks in the stack, which do not count.

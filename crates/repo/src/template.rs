@@ -42,7 +42,11 @@ const DEPTH: usize = 100;
 /// The largest output of one rendering, in bytes.
 const MAX_OUTPUT: usize = 8 << 20;
 
-/// How many clusters a file is rendered for before its cost is checked.
+/// Limits of steps by which the cost of a rendering that fails is measured.
+const PROBES: [u64; 2] = [2_000, 50_000];
+
+/// How many clusters a file is rendered for before its cost is checked. The first cluster is rendered alone,
+/// because most errors in a template concern every cluster.
 const BATCH: usize = 8;
 
 /// How many bytes of data count as one step.
@@ -51,6 +55,8 @@ const BYTES_PER_STEP: u64 = 16;
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
     environment: Environment<'static>,
+    /// The same environment with fewer steps, for [`PROBES`].
+    probes: [(u64, Environment<'static>); PROBES.len()],
     syntax: SyntaxConfig,
     /// Every cluster with its template context, sorted by name.
     clusters: Vec<(ClusterName, Jinja)>,
@@ -72,8 +78,13 @@ impl<'a> Renderer<'a> {
             clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();
         clusters.sort_by(|a, b| a.0.cmp(&b.0));
         let (environment, syntax) = environment();
+        let probes = PROBES.map(|steps| {
+            let mut environment = environment.clone();
+            environment.set_fuel(Some(steps));
+            (steps, environment)
+        });
         let total = Total::new(templates, clusters.len());
-        Self { environment, syntax, clusters, total, scopes, claims }
+        Self { environment, probes, syntax, clusters, total, scopes, claims }
     }
 
     /// The cost of all files together.
@@ -116,13 +127,15 @@ impl<'a> Renderer<'a> {
         let refuse = |at, message| Err(vec![invalid(file, at, message)]);
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
         let mut taken = Amount::default();
-        for clusters in self.clusters.chunks(BATCH) {
+        let (first, others) = self.clusters.split_at(self.clusters.len().min(1));
+        for clusters in first.chunks(1).chain(others.chunks(BATCH)) {
             let rendered: Vec<_> =
-                clusters.par_iter().map(|(_, context)| self.render(compiled, context)).collect();
-            let before = taken;
+                clusters.par_iter().map(|(_, context)| self.metered(compiled, context)).collect();
             for ((cluster, _), result) in clusters.iter().zip(rendered) {
-                let (text, work) = match result {
-                    Ok(rendered) => rendered,
+                // The limit for all templates together is exceeded: `Total` has the error.
+                let Some((result, work)) = result else { return Err(Vec::new()) };
+                let text = match result {
+                    Ok(text) => text,
                     Err(e) => {
                         let message = format!("cannot be rendered for cluster {cluster}: {}", why(&e));
                         return refuse(place(&e, source), message);
@@ -130,18 +143,14 @@ impl<'a> Renderer<'a> {
                 };
                 taken.work += work;
                 if !texts.contains_key(&text) {
-                    taken.output += u64::try_from(text.len()).unwrap_or(u64::MAX);
+                    let output = u64::try_from(text.len()).unwrap_or(u64::MAX);
+                    taken.output += output;
+                    self.total.add(Amount { work: 0, output });
                 }
                 texts.entry(text).or_default().push(cluster.clone());
             }
-            let goes_on = self
-                .total
-                .add(Amount { work: taken.work - before.work, output: taken.output - before.output });
             if let Some(what) = self.total.part_exceeded(taken) {
                 return refuse(None, format!("rendering it for all clusters takes {what}"));
-            }
-            if !goes_on {
-                return Err(Vec::new());
             }
         }
         Ok(texts)
@@ -165,14 +174,53 @@ impl<'a> Renderer<'a> {
         Ok(Compiled { instructions, blocks })
     }
 
-    /// The text for a cluster, and its cost.
-    fn render(&self, compiled: &Compiled<'_>, context: &Jinja) -> Result<(String, u64), minijinja::Error> {
+    /// The text for a cluster and its work, which is added to the total. `None` if the total is exceeded already.
+    fn metered(
+        &self,
+        compiled: &Compiled<'_>,
+        context: &Jinja,
+    ) -> Option<(Result<String, minijinja::Error>, u64)> {
+        if self.total.is_exceeded() {
+            return None;
+        }
+        let (result, work) = match self.render(&self.environment, compiled, context) {
+            Ok((text, work)) => (Ok(text), work),
+            Err(e) => {
+                let work = self.work_until(&e, compiled, context);
+                (Err(e), work)
+            }
+        };
+        self.total.add(Amount { work, output: 0 });
+        Some((result, work))
+    }
+
+    /// About how many steps a rendering takes until it fails. The engine does not report it, so the rendering is
+    /// repeated with fewer steps until it fails for lack of them.
+    fn work_until(&self, e: &minijinja::Error, compiled: &Compiled<'_>, context: &Jinja) -> u64 {
+        if e.kind() == ErrorKind::OutOfFuel {
+            return FUEL;
+        }
+        let enough = |environment| match self.render(environment, compiled, context) {
+            Ok(_) => true,
+            Err(e) => e.kind() != ErrorKind::OutOfFuel,
+        };
+        let probe = self.probes.iter().find(|(_, environment)| enough(environment));
+        probe.map_or(FUEL, |(steps, _)| *steps)
+    }
+
+    /// The text for a cluster, and its work.
+    fn render(
+        &self,
+        environment: &Environment<'static>,
+        compiled: &Compiled<'_>,
+        context: &Jinja,
+    ) -> Result<(String, u64), minijinja::Error> {
         let mut text = String::new();
         let mut output = machinery::make_string_output(&mut text);
         let Compiled { instructions, blocks } = compiled;
         let none = AutoEscape::None;
         let (_, state) =
-            machinery::eval(&self.environment, instructions, context.clone(), blocks, &mut output, none)?;
+            machinery::eval(environment, instructions, context.clone(), blocks, &mut output, none)?;
         let (steps, _) = state.fuel_levels().unwrap_or_default();
         let work = steps + measure::handled(&state) / BYTES_PER_STEP;
         if text.len() > MAX_OUTPUT {

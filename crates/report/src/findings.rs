@@ -1,6 +1,6 @@
 //! Findings for people, with the quoted line, and for scripts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Renderer, Snippet};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use federate_repo::Repo;
 use federate_yaml::Position;
 
 /// The page of the book that explains every finding, with a section for each code.
-pub const PAGE: &str = "docs/reference/findings.md";
+pub const PAGE: &str = "https://github.com/federate-dev/federate/blob/main/docs/reference/findings.md";
 
 /// How many findings are shown in full; the others are counted.
 pub const SHOWN: usize = 20;
@@ -47,7 +47,7 @@ pub struct Row {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// The section of the book that explains the finding, as a path in federate's repository.
+    /// The address of the section of the book that explains the finding.
     pub page: String,
 }
 
@@ -104,25 +104,15 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) 
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
         out.push_str(&format!("… and more: {} (to see all: federate check -o json)\n\n", counts.join(", ")));
     }
-    out.push_str(&references(findings));
+    if !findings.is_empty() {
+        out.push_str("More about each code: federate check --explain CODE\n\n");
+    }
     out
 }
 
 /// The section of the book that explains findings with this code.
 fn page(code: &str) -> String {
     format!("{PAGE}#{code}")
-}
-
-/// Where the findings are explained.
-fn references(findings: &[Finding]) -> String {
-    let codes: BTreeSet<&str> = findings.iter().map(|finding| finding.code).collect();
-    let Some(first) = codes.first() else { return String::new() };
-    let list = match codes.len() {
-        1 => String::new(),
-        _ => format!("Explained findings: {}.\n", codes.iter().copied().collect::<Vec<_>>().join(", ")),
-    };
-    let page = page(first);
-    format!("{list}For more information, see {page} or run `federate check --explain {first}`.\n\n")
 }
 
 /// The place of a finding. `search` is how many bytes may still be parsed for it.
@@ -139,7 +129,12 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
         return Some(Position { line: origin.line, column: 1 });
     };
     *search = rest;
-    let at = repo.locate(origin, &finding.pointer);
+    // The name says more about an object than its first line.
+    let pointer = match finding.pointer.as_str() {
+        "" if finding.object.is_some() => "/metadata/name",
+        pointer => pointer,
+    };
+    let at = repo.locate(origin, pointer);
     let within = finding.text_line.and_then(|line| line_within(repo, &origin.file, at, line));
     Some(within.unwrap_or(at))
 }

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
-use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, Variant};
+use federate_dialect::release::SETTING as RELEASE;
+use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedLists, Variant};
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
-use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
+use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
-use crate::DIALECTS;
 use crate::without::Without;
+use crate::{DIALECTS, release};
 
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
@@ -130,17 +131,30 @@ impl Session {
             findings: given,
             errors,
         } = options;
-        for (dialect, version) in &versions {
-            let settings = loaded.repo.config.dialects.entry(dialect.clone()).or_default();
-            settings.insert("version".to_owned(), version.as_str().into());
-        }
+        let set = |repo: &mut Repo, releases: &BTreeMap<String, String>| {
+            for (dialect, release) in releases {
+                let settings = repo.config.dialects.entry(dialect.clone()).or_default();
+                settings.insert(RELEASE.to_owned(), release.as_str().into());
+            }
+        };
+        set(&mut loaded.repo, &versions);
+        let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
+        set(&mut loaded.repo, &installed);
         let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
         let previous = Previous::new(previous);
-        let settings = Settings { strict_inventory, now, previous, live: observed, hosts };
+        let settings = Settings {
+            strict_inventory,
+            now,
+            previous,
+            live: observed,
+            hosts,
+            lists: SharedLists::default(),
+        };
         let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
-        read.extend(unseen.into_iter().flatten().chain(inventory).chain(given.iter().cloned()));
+        read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
+        read.extend(given.iter().cloned());
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
         Self {
@@ -176,6 +190,12 @@ impl Session {
             Some(reason) => Err(reason),
             None => self.repo.update(&files, &self.dialects),
         };
+        let update =
+            update.and_then(|templates| match self.names_release(|object| templates.contains(&object.id)) {
+                Some(reason) => Err(reason),
+                None => Ok(templates),
+            });
+        self.drop_old_lists();
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
         match update {
             Ok(templates) => {
@@ -192,6 +212,14 @@ impl Session {
                 *self = session;
                 Update::Everything(reason)
             }
+        }
+    }
+
+    /// Lists of clusters that plans no longer have are kept until they are more than the present ones.
+    fn drop_old_lists(&mut self) {
+        let rows = self.planned.get().map_or(0, |planned| planned.plan.placements.len());
+        if self.settings.lists.len() > 2 * rows + 1000 {
+            self.settings.lists = SharedLists::default();
         }
     }
 
@@ -233,8 +261,21 @@ impl Session {
         let about = |file: &ChangedFile, finding: &Finding| {
             finding.origin.as_ref().is_some_and(|origin| origin.file == file.path)
         };
-        let file = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding)))?;
-        Some(NeedsReload { path: file.path.to_string(), why: "it had errors" })
+        if let Some(file) = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding))) {
+            return Some(NeedsReload { path: file.path.to_string(), why: "it had errors" });
+        }
+        let of_files = |object: &Object| files.iter().any(|file| file.path == object.origin.file);
+        self.names_release(of_files)
+    }
+
+    /// A template among `which` that decides by the rules of which release its control plane is taken.
+    fn names_release(&self, which: impl Fn(&Object) -> bool) -> Option<NeedsReload> {
+        let objects = self.repo.templates.iter().map(|template| &template.object);
+        let object = objects
+            .filter(|object| which(object))
+            .find(|object| self.dialects.iter().any(|dialect| dialect.installed(&[object]).is_some()))?;
+        let path = object.origin.file.to_string();
+        Some(NeedsReload { path, why: "it names the release of a control plane" })
     }
 
     fn options(&self) -> Options {

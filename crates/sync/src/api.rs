@@ -405,6 +405,11 @@ impl Metadata {
 }
 
 impl Sync {
+    /// Whether it is being deleted.
+    pub fn is_deleting(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.deleting)
+    }
+
     /// Whether objects in member clusters are deleted with the Sync.
     pub fn deletes(&self) -> bool {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune);

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::fights::Fights;
 
 /// What a Sync knows of its clusters.
@@ -19,7 +21,7 @@ pub(crate) struct Backoffs {
 }
 
 /// What drifted in a cluster and is left so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Drifted {
     /// How many objects.
     pub(crate) objects: usize,
@@ -35,12 +37,24 @@ struct Failing {
 }
 
 /// Why a cluster fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cause {
-    /// Whether something failed; otherwise something was skipped.
-    pub(crate) failed: bool,
+    /// How it fails.
+    pub(crate) kind: CauseKind,
     /// The message of the first failure.
     pub(crate) message: String,
+}
+
+/// How a cluster fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum CauseKind {
+    /// Something failed.
+    Failed,
+    /// Something was skipped.
+    Skipped,
+    /// Another replica works on it, and has not reported yet.
+    Elsewhere,
 }
 
 impl Backoffs {
@@ -100,6 +114,11 @@ impl Backoffs {
         self.failing.get(cluster).map(|failing| &failing.cause)
     }
 
+    /// Why a cluster fails, and what drifted in it.
+    pub(crate) fn known(&self, cluster: &str) -> (Option<Cause>, Option<Drifted>) {
+        (self.cause(cluster).cloned(), self.drifted.get(cluster).cloned())
+    }
+
     /// Lets a cluster be tried again at once.
     pub(crate) fn clear(&mut self, cluster: &str) {
         self.failing.remove(cluster);
@@ -138,7 +157,7 @@ mod tests {
     fn each_cluster_waits_on_its_own() {
         let mut backoffs = Backoffs::default();
         let now = Instant::now();
-        let cause = || Some(Cause { failed: true, message: "no".to_owned() });
+        let cause = || Some(Cause { kind: CauseKind::Failed, message: "no".to_owned() });
         let times = (Duration::from_secs(10), Duration::from_mins(1));
         backoffs.note("m1", cause(), times);
         assert!(!backoffs.is_due("m1", now) && backoffs.is_due("m2", now));

@@ -79,6 +79,15 @@ impl SyncRegistry {
         });
     }
 
+    /// Wakes all Syncs.
+    pub(crate) fn wake_all(&self) {
+        self.with(|seats| {
+            for seat in seats.values() {
+                let _ = seat.wake.send(Wake::Now);
+            }
+        });
+    }
+
     /// Ends all threads when their rounds are over.
     pub(crate) fn end(&self) {
         self.with(|seats| {

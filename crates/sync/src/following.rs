@@ -49,9 +49,16 @@ impl MemberWatches {
         self.current = None;
     }
 
-    /// Watches what sessions render for their clusters, if it is not watched already.
-    pub(crate) fn follow(&mut self, loaded: &Loaded, session: &Session, env: &Environment<'_>) {
-        let (set, watched) = (loaded.sync.apply_set(), watched(session));
+    /// Watches what a session renders for some of its clusters, if it is not watched already.
+    pub(crate) fn follow(
+        &mut self,
+        loaded: &Loaded,
+        session: &Session,
+        env: &Environment<'_>,
+        wanted: impl Fn(&str) -> bool,
+    ) {
+        let (set, mut watched) = (loaded.sync.apply_set(), watched(session));
+        watched.retain(|one| wanted(&one.cluster));
         let same =
             |now: &Current| now.set == set && now.watched == watched && now.started.elapsed() < LONGEST;
         if self.current.as_ref().is_some_and(same) {

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const GATHER: Duration = Duration::from_millis(200);
 
+/// How soon a Sync that is being deleted is looked at again while other replicas delete their share.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The threads of all Syncs.
 pub(crate) struct Workers<'scope, 'env> {
     pub(crate) scope: &'scope Scope<'scope, 'env>,
@@ -119,11 +122,12 @@ impl Lane<'_> {
             memory.sessions.clusters.forget();
         }
         let begun = Instant::now();
+        let leads = self.shared.env.world.leads();
         let (outcome, status) = self.round(loaded, &mut memory.sessions);
         let revision = status.as_ref().and_then(|status| status.last_attempted_revision.clone());
         if memory.reported.as_ref() != Some(&outcome) {
             run::log(&self.name, outcome.as_ref());
-            if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
+            if let (Some(hub), Some(outcome), true) = (self.shared.hub, &outcome, leads) {
                 hub.report(loaded, outcome, revision.as_deref());
             }
         }
@@ -141,6 +145,10 @@ impl Lane<'_> {
             let pause = pause(spec, outcome.as_ref(), memory.failures);
             pause.map(|pause| Instant::now() + jittered(pause))
         };
+        if outcome.as_ref().is_some_and(Outcome::is_progressing) && loaded.sync.is_deleting() {
+            // Other replicas are deleting their share.
+            memory.sessions.resume = Some(Instant::now() + LOOK);
+        }
         memory.reported = Some(outcome);
         let resume = memory.sessions.resume.take();
         until.into_iter().chain(resume).min()
@@ -150,8 +158,11 @@ impl Lane<'_> {
     fn follow(&self, loaded: &Loaded, memory: &mut Memory) {
         let spec = &loaded.sync.spec;
         let wanted = !spec.suspend && spec.apply.is_some() && spec.looks_for_drift();
+        let turn = self.shared.env.world.enter();
         match memory.sessions.current().filter(|_| wanted) {
-            Some(current) => memory.watches.follow(loaded, current.session, self.shared.env),
+            Some(current) => {
+                memory.watches.follow(loaded, current.session, self.shared.env, |name| turn.has(name));
+            }
             None => memory.watches.end(),
         }
     }
@@ -159,12 +170,13 @@ impl Lane<'_> {
     /// Compares the clusters in which something has changed.
     fn compare(&self, loaded: &Loaded, memory: &mut Memory) {
         let clusters = memory.watches.with(|changed| changed.take(Instant::now()));
+        let turn = self.shared.env.world.enter();
         let mut state = match self.shared.states.state(loaded) {
             Ok(state) => state,
             Err(error) => return tracing::warn!(sync = self.name, %error, "clusters are not compared"),
         };
         let sessions = &mut memory.sessions;
-        let compared = round::compare(loaded, &mut state, sessions, self.shared.env, &clusters);
+        let compared = round::compare(loaded, &mut state, sessions, (self.shared.env, &turn), &clusters);
         let Some((compared, drift)) = compared else { return };
         memory.watches.with(|changed| {
             for (cluster, found) in &compared {
@@ -210,7 +222,7 @@ impl Lane<'_> {
     }
 
     fn round(&self, loaded: &Loaded, sessions: &mut SessionCache) -> Ended {
-        let deleting = loaded.sync.meta.as_ref().is_some_and(|meta| meta.deleting);
+        let deleting = loaded.sync.is_deleting();
         if loaded.sync.spec.suspend && !deleting {
             return (None, None);
         }
@@ -227,6 +239,13 @@ impl Lane<'_> {
         deleting: bool,
     ) -> Result<(Outcome, Status), crate::state::Error> {
         let Shared { env, board, hub, .. } = self.shared;
+        // What is published is read when no other replica can work on the clusters any more.
+        let turn = env.world.enter();
+        if !turn.leads() {
+            let mut state = self.shared.states.state(loaded)?;
+            let outcome = round::share(loaded, &mut state, sessions, env, &turn);
+            return Ok((outcome, Status::default()));
+        }
         if let (Some(hub), false) = (hub, deleting) {
             hub.finalizer(&loaded.sync)?;
         }
@@ -234,7 +253,7 @@ impl Lane<'_> {
         let outcome = match (deleting, board.unready(loaded)) {
             (true, _) => {
                 let outcome = if loaded.sync.deletes() {
-                    round::remove(loaded, &mut state, env)
+                    round::remove(loaded, &mut state, env, &turn)
                 } else {
                     Outcome::done("the objects in member clusters stay where they are")
                 };
@@ -244,7 +263,7 @@ impl Lane<'_> {
                 outcome
             }
             (false, Some(on)) => round::waits(&mut state, &on),
-            (false, None) => round::run(loaded, &mut state, sessions, env),
+            (false, None) => round::run(loaded, &mut state, sessions, env, &turn),
         };
         Ok((outcome, state.record.status.clone()))
     }

@@ -29,6 +29,7 @@ pub mod rollout;
 pub mod round;
 pub mod run;
 mod semver;
+pub mod shards;
 pub mod source;
 pub mod state;
 pub mod status;

@@ -13,9 +13,10 @@ use federate_report::actions::errors;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 
 use crate::api::{Adopt, Apply, DriftMode};
-use crate::backoff::{Backoffs, Cause, Drifted, count};
+use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::read::Loaded;
 use crate::round::{Environment, PRUNE_LIMIT, RoundError};
+use crate::shards::{REMOVED, Turn};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 
 /// The clusters of a session.
@@ -29,6 +30,10 @@ pub(crate) struct Members<'m> {
     pub(crate) inventory: usize,
     /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
     pub(crate) moved: bool,
+    /// The clusters that this replica works on.
+    pub(crate) turn: &'m Turn<'m>,
+    /// The number of the publication.
+    pub(crate) number: u64,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -67,7 +72,7 @@ impl Members<'_> {
         for cluster in &clusters {
             backoffs.note_drift(cluster, None);
         }
-        Ok(())
+        self.note_reports(&self.work(), backoffs, |name| only.contains(name))
     }
 
     /// Compares all clusters, or only some, with what is rendered, and puts back what drifted if the Sync asks for it.
@@ -99,6 +104,7 @@ impl Members<'_> {
             let drifted = left.first().map(|first| Drifted { objects: left.len(), first: described(first) });
             backoffs.note_drift(cluster, drifted);
         }
+        self.note_reported_drift(&self.work(), backoffs)?;
         self.end(backoffs, status)?;
         Ok(compared)
     }
@@ -110,6 +116,7 @@ impl Members<'_> {
         let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), &backoffs)?;
         self.log(&actions, "deleted");
         self.note(&actions, &mut backoffs, false);
+        self.note_reports(REMOVED, &mut backoffs, |_| true)?;
         self.end(&backoffs, status)
     }
 
@@ -117,7 +124,7 @@ impl Members<'_> {
     fn due(&self, backoffs: &Backoffs, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
         let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
-        names.filter(|name| wanted(name) && backoffs.is_due(name, now)).collect()
+        names.filter(|name| wanted(name) && self.turn.has(name) && backoffs.is_due(name, now)).collect()
     }
 
     fn reconcile(
@@ -130,7 +137,14 @@ impl Members<'_> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
-        let options = ServerOptions { dry_run, wait, remember: None, check_access: false, progress: &Silent };
+        let options = ServerOptions {
+            dry_run,
+            wait,
+            remember: None,
+            check_access: false,
+            fence: self.turn.fence(),
+            progress: &Silent,
+        };
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = Inventory { namespace, name };
         let apply = self.loaded.sync.spec.apply.as_ref();
@@ -190,29 +204,40 @@ impl Members<'_> {
         for cluster in &actions.clusters {
             let prefix = format!("{}: ", cluster.name);
             let message = lines.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned);
-            let cause = |message| Cause { failed: cluster.outcome == Outcome::Failed, message };
+            let failed = cluster.outcome == Outcome::Failed;
+            let kind = if failed { CauseKind::Failed } else { CauseKind::Skipped };
+            let cause = |message| Cause { kind, message };
             backoffs.note(&cluster.name, message.map(cause), (spec.retry_interval(), spec.interval.0));
         }
     }
 
     /// Counts the clusters by state. Returns an error if a cluster fails.
     pub(crate) fn end(&self, backoffs: &Backoffs, status: &mut Status) -> Result<(), RoundError> {
-        let failing: Vec<(&String, &Cause)> = backoffs.causes().collect();
-        let failed = failing.iter().filter(|(_, cause)| cause.failed).count();
+        let (elsewhere, failing): (Vec<_>, Vec<_>) =
+            backoffs.causes().partition(|(_, cause)| cause.kind == CauseKind::Elsewhere);
+        let failed = failing.iter().filter(|(_, cause)| cause.kind == CauseKind::Failed).count();
         let modified = backoffs.modified();
         let total = self.inventory;
         status.clusters = Some(ClusterCounts {
-            ready: total.saturating_sub(failing.len() + modified),
+            ready: total.saturating_sub(failing.len() + modified + elsewhere.len()),
             modified,
             out_of_sync: failing.len() - failed,
             err_applied: failed,
+            wait_applied: elsewhere.len(),
             ..ClusterCounts::default()
         });
         let shown = failing.iter().take(SHOWN);
         let shown = shown
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
         status.failing = shown.collect();
-        let Some((cluster, Cause { message, .. })) = failing.first() else { return Ok(()) };
+        let Some((cluster, Cause { message, .. })) = failing.first() else {
+            if elsewhere.is_empty() {
+                return Ok(());
+            }
+            let message =
+                format!("{} still to be reported by other replicas", count(elsewhere.len(), "cluster"));
+            return Err(RoundError::new(Reason::Progressing, message));
+        };
         let more = match failing.len() - 1 {
             0 => String::new(),
             more => format!(" (and {} more)", count(more, "cluster")),

@@ -16,6 +16,7 @@ use federate_source::git::{self, Place, Revision};
 
 use crate::backoff::Backoffs;
 use crate::round::RoundError;
+use crate::shards::Report;
 use crate::state::digest;
 use crate::status::Reason;
 
@@ -46,6 +47,10 @@ pub struct SessionCache {
     pub(crate) formers: Formers,
     /// When a rollout goes on, if it only waits for time.
     pub(crate) resume: Option<Instant>,
+    /// What this replica has done in clusters, if several share them.
+    pub(crate) worked: BTreeMap<String, String>,
+    /// What this replica has reported last.
+    pub(crate) reported: Option<Report>,
 }
 
 /// Sessions over former revisions.

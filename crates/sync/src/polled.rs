@@ -8,8 +8,8 @@ use federate_session::{Options, Session};
 use federate_source::git::Revision;
 use tempfile::NamedTempFile;
 
-use crate::api::{Commit, Source};
-use crate::credentials::private_file;
+use crate::api::{Commit, Reference, Source};
+use crate::credentials::{Credentials, private_file};
 use crate::opened::{Formers, Opened, SessionCache};
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
@@ -25,6 +25,8 @@ pub(crate) struct Polled {
     pub(crate) branches: Option<BTreeMap<String, String>>,
     /// The revision, as it is shown to people.
     pub(crate) name: String,
+    /// The reference; of a range of versions, the tag that was chosen.
+    pub(crate) reference: Option<Reference>,
 }
 
 impl Round<'_> {
@@ -42,14 +44,8 @@ impl Round<'_> {
 
     fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Polled>, RoundError> {
         let cache = state.cache();
-        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
-        let remote = Remote {
-            address,
-            source: &self.spec.source,
-            cache: &cache,
-            patience: self.spec.timeout(),
-            variables: credentials.variables(),
-        };
+        let credentials = self.credentials()?;
+        let remote = self.remote(address, &cache, &credentials);
         let layout =
             self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(|error| invalid(&error))?;
         let Advertised { tip, reference, branches } =
@@ -58,11 +54,23 @@ impl Round<'_> {
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
             return Ok(None);
         }
+        self.fetch(&remote, tip, reference, state)
+            .map(|polled| Some(Polled { branches: Some(branches), ..polled }))
+    }
+
+    /// Fetches and verifies a revision.
+    fn fetch(
+        &self,
+        remote: &Remote<'_>,
+        tip: String,
+        reference: Option<Reference>,
+        state: &mut SyncState<'_>,
+    ) -> Result<Polled, RoundError> {
         let signers = self.signers()?;
         let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
         // Of a range of versions, the tag that was chosen.
-        let source = Source { reference, ..self.spec.source.clone() };
-        let fetched = Remote { source: &source, ..remote }.fetch(&tip, signers)?;
+        let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
+        let fetched = remote.of(&source).fetch(&tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
         let name = revision(&source, commit);
@@ -73,7 +81,39 @@ impl Round<'_> {
             }
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
-        Ok(Some(Polled { opened: Opened::Revision(Box::new(opened)), tip, branches: Some(branches), name }))
+        let opened = Opened::Revision(Box::new(opened));
+        Ok(Polled { opened, tip, branches: None, name, reference })
+    }
+
+    /// Opens the revision that the leader has published.
+    pub(crate) fn published(
+        &self,
+        state: &mut SyncState<'_>,
+        tip: &str,
+        reference: Option<Reference>,
+    ) -> Result<Polled, RoundError> {
+        let Address::Git(address) = &self.loaded.address else {
+            return Err(unauthorized("a folder cannot be shared by several replicas".to_owned()));
+        };
+        let cache = state.cache();
+        let credentials = self.credentials()?;
+        let polled =
+            self.fetch(&self.remote(address, &cache, &credentials), tip.to_owned(), reference, state)?;
+        Ok(polled)
+    }
+
+    fn credentials(&self) -> Result<Credentials, RoundError> {
+        self.env.world.credentials(self.loaded).map_err(unauthorized)
+    }
+
+    fn remote<'r>(&'r self, address: &'r str, cache: &'r Path, credentials: &Credentials) -> Remote<'r> {
+        Remote {
+            address,
+            source: &self.spec.source,
+            cache,
+            patience: self.spec.timeout(),
+            variables: credentials.variables(),
+        }
     }
 
     /// The keys that the Sync itself names, in a file.
@@ -90,7 +130,7 @@ impl Round<'_> {
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Polled, RoundError> {
         let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
-        Ok(Polled { opened, tip, branches: None, name })
+        Ok(Polled { opened, tip, branches: None, name, reference: None })
     }
 }
 
@@ -112,14 +152,8 @@ impl Round<'_> {
         let previous = state.former(revision)?.ok_or_else(lost)?;
         let Address::Git(address) = &self.loaded.address else { return Err(lost()) };
         let cache = state.cache();
-        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
-        let remote = Remote {
-            address,
-            source: &self.spec.source,
-            cache: &cache,
-            patience: self.spec.timeout(),
-            variables: credentials.variables(),
-        };
+        let credentials = self.credentials()?;
+        let remote = self.remote(address, &cache, &credentials);
         let (place, resolved) = remote.former(revision)?;
         let opened = Opened::Revision(Box::new(Revision::open(place, &resolved).map_err(SourceError::from)?));
         let repo = opened.repo(&self.spec.source.url);

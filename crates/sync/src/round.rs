@@ -27,7 +27,7 @@ use crate::polled::Polled;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
-use crate::rollout::progress::{ClusterRevision, ClusterRevisions, Progress};
+use crate::shards::{Shares, Turn};
 use crate::state::{Accepted, SyncState, digest};
 use crate::status::Reason;
 
@@ -57,9 +57,19 @@ pub trait RoundContext: std::marker::Sync {
         Ok(None)
     }
 
-    /// Whether no other process can be at work on the Syncs at this moment.
+    /// Whether no other process can lead at this moment: poll, plan, and write what is remembered.
     fn leads(&self) -> bool {
         true
+    }
+
+    /// How several replicas share the clusters, if they do.
+    fn shares(&self) -> Option<&Shares> {
+        None
+    }
+
+    /// The clusters that a round of this process works on.
+    fn enter(&self) -> Turn<'_> {
+        self.shares().map_or(Turn::ALL, |shares| shares.enter(self.leads()))
     }
 }
 
@@ -79,14 +89,31 @@ pub fn run(
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
     env: &Environment<'_>,
+    turn: &Turn<'_>,
 ) -> Outcome {
-    let ended = Round { loaded, spec: &loaded.sync.spec, env }.work(state, cache);
-    let outcome = ended.unwrap_or_else(|stop| Outcome {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    let ended = round.work(state, cache);
+    end(state, outcome_of(ended, cache))
+}
+
+/// Does the share of a replica that does not lead.
+pub(crate) fn share(
+    loaded: &Loaded,
+    state: &mut SyncState<'_>,
+    cache: &mut SessionCache,
+    env: &Environment<'_>,
+    turn: &Turn<'_>,
+) -> Outcome {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    outcome_of(round.share(state, cache), cache)
+}
+
+fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outcome {
+    ended.unwrap_or_else(|stop| Outcome {
         reason: stop.reason,
         message: plain(&stop.message),
         drift: cache.clusters.drift().map(|drift| plain(&drift)),
-    });
-    end(state, outcome)
+    })
 }
 
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
@@ -95,11 +122,11 @@ pub(crate) fn compare(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
-    env: &Environment<'_>,
+    (env, turn): (&Environment<'_>, &Turn<'_>),
     clusters: &BTreeSet<String>,
 ) -> Option<(Compared, Option<String>)> {
-    let round = Round { loaded, spec: &loaded.sync.spec, env };
-    if !round.looks_for_drift() || round.must_lead().is_err() {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {
         return None;
     }
     let current = cache.current()?;
@@ -108,17 +135,28 @@ pub(crate) fn compare(
     let compared = round.compare_revisions(state, (current.session, current.repo), known, Some(clusters));
     let compared = compared.unwrap_or_default();
     let drift = cache.clusters.drift().map(|drift| plain(&drift));
-    if let Err(error) = state.save() {
+    if !turn.leads() {
+        round.report(state, cache);
+    } else if let Err(error) = state.save() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
     Some((compared, drift))
 }
 
 /// Deletes what a Sync manages in member clusters.
-pub(crate) fn remove(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env };
+pub(crate) fn remove(
+    loaded: &Loaded,
+    state: &mut SyncState<'_>,
+    env: &Environment<'_>,
+    turn: &Turn<'_>,
+) -> Outcome {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
     let outcome = round.remove(state, &mut SessionCache::default()).unwrap_or_else(|stop| {
-        let message = format!("{}; `deletionPolicy: Orphan` leaves the objects where they are", stop.message);
+        let way_out = match stop.reason {
+            Reason::Progressing => "",
+            _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
+        };
+        let message = stop.message + way_out;
         Outcome { reason: stop.reason, message: plain(&message), drift: None }
     });
     end(state, outcome)
@@ -145,12 +183,14 @@ pub(crate) struct Round<'r> {
     pub(crate) loaded: &'r Loaded,
     pub(crate) spec: &'r Spec,
     pub(crate) env: &'r Environment<'r>,
+    /// The clusters that this process works on.
+    pub(crate) turn: &'r Turn<'r>,
 }
 
 impl Round<'_> {
     fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
-        let Polled { opened, tip, branches, name } = &polled;
+        let Polled { opened, tip, branches, name, .. } = &polled;
         let accepted = state.record.accepted.as_ref();
         let same = accepted.is_some_and(|accepted| accepted.is_at(tip, branches.as_ref()));
         state.record.status.last_attempted_revision = Some(name.clone());
@@ -207,7 +247,7 @@ impl Round<'_> {
     }
 
     /// Where a source comes from, if that is known.
-    fn repo(&self, opened: &Opened) -> Option<RepoRef> {
+    pub(crate) fn repo(&self, opened: &Opened) -> Option<RepoRef> {
         opened.repo(&self.spec.source.url)
     }
 
@@ -223,11 +263,22 @@ impl Round<'_> {
             former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
         let clusters = &state.record.clusters;
         let inventory = if clusters.is_empty() { session.clusters().len() } else { clusters.len() };
-        Members { loaded: self.loaded, env: self.env, session, repo, inventory, moved }
+        let published = state.record.accepted.as_ref().and_then(|accepted| accepted.published.as_ref());
+        let number = published.map_or(0, |published| published.number);
+        Members {
+            loaded: self.loaded,
+            env: self.env,
+            session,
+            repo,
+            inventory,
+            moved,
+            turn: self.turn,
+            number,
+        }
     }
 
     /// How clusters are updated in stages, if they are.
-    fn rollout(&self) -> Option<(&Rollout, &Apply)> {
+    pub(crate) fn rollout(&self) -> Option<(&Rollout, &Apply)> {
         self.spec.rollout.as_ref().zip(self.spec.apply.as_ref())
     }
 
@@ -247,54 +298,12 @@ impl Round<'_> {
         ended
     }
 
-    /// Notes in the state that a revision is to be rolled out in stages, unless it changes nothing.
-    fn start_rollout(
-        &self,
-        state: &mut SyncState<'_>,
-        session: &Session,
-        tip: &str,
-        before: Option<&Accepted>,
-    ) -> Result<Option<String>, RoundError> {
-        if self.rollout().is_none() {
-            (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
-            state.record.status.rollout = None;
-            state.forget_formers(&BTreeSet::new())?;
-            return Ok(None);
-        }
-        let rendering = rendering(session);
-        let running = state.record.rollout.take();
-        let done = before.filter(|before| before.done);
-        if done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering)) {
-            return Ok(Some(rendering));
-        }
-        if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {
-            // The Sync had no rollout before: what it has done, it has done everywhere.
-            let revision = Some(before.tip.clone()).filter(|_| before.rendering.is_none());
-            for cluster in session.clusters() {
-                let cluster_revision = ClusterRevision { revision: revision.clone(), ..Default::default() };
-                state.record.clusters.insert(cluster.name.to_string(), cluster_revision);
-            }
-        }
-        let former = match (&running, before) {
-            (Some(running), _) if running.target == tip => running.former.clone(),
-            (Some(running), _) if running.aborted => running.former.clone(),
-            (_, before) => before.map(|before| before.tip.clone()).filter(|former| former != tip),
-        };
-        let progress = Progress::start(tip, former.as_deref(), &mut state.record.clusters);
-        let clusters = state.record.clusters.values();
-        let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
-        let used = revisions.chain([progress.former.clone()]).flatten().collect();
-        state.record.rollout = Some(progress);
-        state.forget_formers(&used)?;
-        Ok(Some(rendering))
-    }
-
     /// Brings branches and clusters to a revision.
     fn carry_out(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        Polled { opened, tip, name, .. }: &Polled,
+        Polled { opened, tip, name, reference, .. }: &Polled,
     ) -> Result<Outcome, RoundError> {
         let kept = state.memory()?;
         self.must_lead()?;
@@ -315,10 +324,13 @@ impl Round<'_> {
         state.record.status.branches.clone_from(&branches);
         let branches = branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect();
         // The repository changes when all clusters are at the revision.
+        let published = before.as_ref().and_then(|accepted| accepted.published.clone());
         let repository = before.and_then(|accepted| accepted.repository);
         let tip = tip.clone();
-        let accepted = Accepted { tip, branches, done: false, pending: None, repository, rendering };
+        let accepted =
+            Accepted { tip, branches, done: false, pending: None, repository, rendering, published };
         state.record.accepted = Some(accepted);
+        self.publish(state, &session, (self.repo(opened), reference.as_ref()), name)?;
         state.save()?;
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
@@ -375,7 +387,7 @@ impl Round<'_> {
     }
 
     /// The session over what was carried out last.
-    fn accepted(
+    pub(crate) fn accepted(
         &self,
         state: &SyncState<'_>,
         sessions: &mut SessionCache,
@@ -442,7 +454,7 @@ impl Round<'_> {
 }
 
 /// The digest of all that a session renders.
-fn rendering(session: &Session) -> String {
+pub(crate) fn rendering(session: &Session) -> String {
     let plan = previous::write(session.plan());
     let manifests = session.rendering().manifests.iter();
     let texts = manifests.flat_map(|manifest| {

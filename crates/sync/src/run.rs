@@ -8,6 +8,7 @@ use crate::SessionCache;
 use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
+use crate::shards::Turn;
 use crate::state::{Error, Record, StateFolder, States, SyncState};
 use crate::status::{Reason, Status};
 
@@ -74,7 +75,7 @@ pub(crate) fn each(
 fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
     let mut sessions = SessionCache::default();
     loop {
-        let outcome = round::run(sync, state, &mut sessions, env);
+        let outcome = round::run(sync, state, &mut sessions, env, &Turn::ALL);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         match pause.filter(|pause| *pause <= SOON) {
             Some(pause) => std::thread::sleep(pause),

@@ -284,6 +284,11 @@ impl Remote<'_> {
         Ok((place, resolved))
     }
 
+    /// The same repository, as another source names it.
+    pub(crate) fn of<'o>(&'o self, source: &'o Source) -> Remote<'o> {
+        Remote { source, variables: self.variables.clone(), ..*self }
+    }
+
     fn place(&self) -> Place {
         Place {
             git_dir: self.cache.to_owned(),

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use federate_dialect::Plan;
 use federate_engine::previous;
 
-use crate::api::{ApiVersion, Kind, Metadata, Sync};
+use crate::api::{ApiVersion, Kind, Metadata, Reference, Sync};
 use crate::read::Loaded;
 use crate::rollout::progress::{ClusterRevisions, Progress};
 use crate::status::Status;
@@ -168,6 +168,23 @@ pub struct Accepted {
     /// The digest of what it renders, if clusters are updated in stages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendering: Option<String>,
+    /// What several replicas carry out, if they share the clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
+}
+
+/// What every replica carries out in its share of the clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Published {
+    /// How often something was published.
+    pub number: u64,
+    /// The digest of the spec.
+    pub spec: String,
+    /// The digest of the number, the spec, the revision and what it renders.
+    pub work: String,
+    /// The reference of the revision; of a range of versions, the tag that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
 }
 
 impl Accepted {

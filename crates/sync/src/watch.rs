@@ -25,6 +25,8 @@ pub enum Event {
     Objects,
     /// The source of a Sync may have changed.
     Source(String),
+    /// The clusters that this process works on have changed, or it leads now.
+    Shares,
 }
 
 /// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
@@ -49,7 +51,7 @@ pub fn watch(
             match event {
                 Event::End => break,
                 Event::Source(name) => board.wake(&name),
-                Event::Objects => {}
+                Event::Objects | Event::Shares => {}
                 Event::Files => match read::read(files) {
                     Ok(syncs) => {
                         lanes.set(syncs);
@@ -78,13 +80,21 @@ pub fn watch_objects(
     std::thread::scope(|scope| {
         let shared = Shared { states, env, metrics, board: &board, hub: Some(hub) };
         let lanes = Workers { scope, world: shared };
-        lanes.set(valid(objects, states, &mut refused));
+        lanes.set(valid(objects, (states, env.world.leads()), &mut refused));
         while let Ok(event) = happens.recv() {
             match event {
                 Event::End => break,
                 Event::Source(name) => board.wake(&name),
                 Event::Files => {}
-                Event::Objects => lanes.set(valid(objects, states, &mut refused)),
+                Event::Shares => board.wake_all(),
+                Event::Objects => {
+                    let leads = env.world.leads();
+                    lanes.set(valid(objects, (states, leads), &mut refused));
+                    // The leader writes to the status what it has published.
+                    for name in objects.changed().iter().filter(|_| !leads) {
+                        board.wake(name);
+                    }
+                }
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
@@ -99,14 +109,18 @@ pub fn once_objects(
     env: &Environment<'_>,
 ) -> Result<Vec<RoundResult>, StateError> {
     let mut refused = BTreeMap::new();
-    let syncs = valid(objects, states, &mut refused);
+    let syncs = valid(objects, (states, true), &mut refused);
     let mut done = run::each(&syncs, states, env)?;
     done.extend(refused.into_iter().map(|(name, invalid)| RoundResult::refused(name, &invalid)));
     Ok(done)
 }
 
 /// The valid Syncs. The status of the others says what is wrong; it is written once.
-fn valid(objects: &Objects, states: &HubStates, refused: &mut BTreeMap<String, hub::Invalid>) -> Vec<Loaded> {
+fn valid(
+    objects: &Objects,
+    (states, leads): (&HubStates, bool),
+    refused: &mut BTreeMap<String, hub::Invalid>,
+) -> Vec<Loaded> {
     let mut syncs = Vec::new();
     let mut invalid = BTreeMap::new();
     for read in objects.all() {
@@ -117,6 +131,9 @@ fn valid(objects: &Objects, states: &HubStates, refused: &mut BTreeMap<String, h
     }
     for wrong in hub::clashes(&mut syncs) {
         invalid.insert(wrong.metadata.full_name(), wrong);
+    }
+    if !leads {
+        return syncs;
     }
     for (name, wrong) in &invalid {
         if refused.get(name) != Some(wrong) {

@@ -15,6 +15,7 @@ use federate_sync::listen::{self, Addresses};
 use federate_sync::metrics::Metrics;
 use federate_sync::read::Loaded;
 use federate_sync::round::{Environment, MemberAccess, RoundContext};
+use federate_sync::shards::{ShareOptions, Shares};
 use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Arguments about Sync objects.
@@ -32,6 +33,16 @@ pub(super) struct ObjectArgs {
     /// The namespace of the leader election Lease [default: that of the pod or context]
     #[arg(long, value_name = "NAMESPACE", conflicts_with = "files")]
     leader_election_namespace: Option<String>,
+
+    /// How long the Leases of leader election last, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 35, value_parser = clap::value_parser!(u64).range(5..), conflicts_with = "files")]
+    leader_election_lease_duration: u64,
+
+    /// Share the member clusters among all replicas
+    ///
+    /// One replica leads: it polls, plans and publishes. All replicas apply, each to its share of the clusters.
+    #[arg(long, conflicts_with_all = ["files", "once"])]
+    shared: bool,
 
     /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
@@ -55,7 +66,8 @@ struct ObjectWorld<'s> {
     hub: Arc<Hub>,
     access: &'s AccessArgs,
     args: &'s ObjectArgs,
-    leader: OnceLock<Leader>,
+    leader: Arc<OnceLock<Leader>>,
+    shares: OnceLock<Shares>,
 }
 
 impl RoundContext for ObjectWorld<'_> {
@@ -73,7 +85,33 @@ impl RoundContext for ObjectWorld<'_> {
     }
 
     fn leads(&self) -> bool {
-        self.leader.get().is_none_or(Leader::leads)
+        match self.leader.get() {
+            Some(leader) => leader.leads(),
+            None => !self.args.shared,
+        }
+    }
+
+    fn shares(&self) -> Option<&Shares> {
+        self.shares.get()
+    }
+}
+
+impl ObjectWorld<'_> {
+    /// Joins the replicas that share the clusters, and leads them when no other one does. A process that loses its
+    /// Leases exits at once, because others have taken over.
+    fn share(&self, options: LeaderOptions, events: &mpsc::Sender<Event>) {
+        let lost = || std::process::exit(Exit::Error as i32);
+        let share = ShareOptions { leader: options.clone(), events: events.clone() };
+        let _ = self.shares.set(Shares::join(&self.hub, share, lost));
+        let (hub, leader, events) = (self.hub.clone(), self.leader.clone(), events.clone());
+        std::thread::spawn(move || {
+            if let Some(elected) = Leader::elect(&hub, options, &|| false, lost) {
+                let _ = leader.set(elected);
+                // The process may be ending.
+                let _ = events.send(Event::Shares);
+                let _ = events.send(Event::Objects);
+            }
+        });
     }
 }
 
@@ -86,7 +124,13 @@ impl Sync {
         let temporary = tempfile::tempdir().map_err(failed)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
         let states = HubStates::new(hub.clone(), caches);
-        let world = ObjectWorld { hub: hub.clone(), access: &self.access, args, leader: OnceLock::new() };
+        let world = ObjectWorld {
+            hub: hub.clone(),
+            access: &self.access,
+            args,
+            leader: Arc::default(),
+            shares: OnceLock::new(),
+        };
         let env =
             Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
         let (events, happens) = mpsc::channel();
@@ -98,11 +142,18 @@ impl Sync {
         let addresses = Addresses { metrics: self.listen, webhooks: self.webhook_listen.zip(self.token()?) };
         listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
         let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
-        if !elect(&world, LeaderOptions::new(namespace), &happens) {
+        let options = LeaderOptions::new(namespace)
+            .lasting(std::time::Duration::from_secs(args.leader_election_lease_duration));
+        if args.shared {
+            world.share(options, &events);
+        } else if !elect(&world, options, &happens) {
             return Ok(Exit::Clean);
         }
         let objects = args.follow(&hub, &events)?;
         watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
+        if let Some(shares) = world.shares.get() {
+            shares.end();
+        }
         if let Some(leader) = world.leader.get() {
             leader.release();
         }

@@ -13,7 +13,7 @@ use git2::{Branch, Oid, Repository};
 use super::{Base, Error, Folder, Update, build};
 use crate::summary::Summary;
 use crate::tree::Tree;
-use federate_dialect::{HOST, Plan};
+use federate_dialect::{HOST, Memory, Plan};
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 
@@ -150,7 +150,7 @@ fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
         row.clusters.retain(|placed| &*placed.name == cluster);
         row.withdrawn.retain(|name| &**name == cluster);
         row.suspended.retain(|name| &**name == cluster);
-        row.memory.clear();
+        row.memory = Memory::default();
         row.unschedulable = None;
         row
     });

@@ -59,11 +59,16 @@ impl Total {
         Self { limit, work: AtomicU64::new(0), output: AtomicU64::new(0) }
     }
 
-    /// Adds the cost of a template; returns whether rendering may continue.
-    pub(super) fn add(&self, amount: Amount) -> bool {
+    /// Adds a cost.
+    pub(super) fn add(&self, amount: Amount) {
         self.work.fetch_add(amount.work, Ordering::Relaxed);
         self.output.fetch_add(amount.output, Ordering::Relaxed);
-        self.exceeds().is_none()
+    }
+
+    /// Whether the costs so far exceed the limit. Then nothing more is rendered.
+    pub(super) fn is_exceeded(&self) -> bool {
+        let (work, output) = (self.work.load(Ordering::Relaxed), self.output.load(Ordering::Relaxed));
+        Amount { work, output }.exceeds(self.limit).is_some()
     }
 
     /// The limit for one template that is exceeded, in words.
@@ -71,14 +76,14 @@ impl Total {
         taken.exceeds(Amount { work: self.limit.work / PART, output: self.limit.output / PART })
     }
 
-    fn exceeds(&self) -> Option<String> {
-        let (work, output) = (self.work.load(Ordering::Relaxed), self.output.load(Ordering::Relaxed));
-        Amount { work, output }.exceeds(self.limit)
-    }
-
-    /// An error if all templates together exceed the limit.
+    /// An error if all templates together exceed the limit. It does not say which of the two limits, because the
+    /// first that is reached depends on the order of files.
     pub(crate) fn exceeded(&self) -> Option<Finding> {
-        let what = self.exceeds()?;
+        if !self.is_exceeded() {
+            return None;
+        }
+        let Amount { work, output } = self.limit;
+        let what = format!("more than {work} steps or {} MiB of output", output >> 20);
         Some(Finding {
             severity: Severity::Error,
             origin: None,

@@ -10,7 +10,9 @@ use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, Deciding};
 use federate_engine::actions::{Actions, Decision, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
-use federate_live::{Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Progress};
+use federate_live::{
+    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Fence, Progress,
+};
 use federate_repo::Config;
 
 use super::survey::{Surveyed, remembered};
@@ -26,6 +28,8 @@ pub struct ServerOptions<'s> {
     pub remember: Option<&'s Surveyed>,
     /// Whether only permissions are checked.
     pub check_access: bool,
+    /// What is checked before each write.
+    pub fence: Option<Fence>,
     /// Receives the progress of each cluster.
     pub progress: &'s dyn Progress,
 }
@@ -56,6 +60,7 @@ impl Reconciler<'_> {
                 remember: remember.as_ref(),
                 asked,
                 wait: options.wait,
+                fence: options.fence.clone(),
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);

@@ -1,20 +1,16 @@
 //! Leader election by a Lease: one of several processes works, and another takes over when it is gone.
 //!
 //! Facts: the leader election of client-go, with the times of controller-runtime's users: a Lease lasts 35 s, a
-//! process that cannot renew it for 30 s stops, and attempts are 5 s apart. Clocks of other machines do not count: a Lease has expired
-//! when it has not changed for as long as it lasts, by our own clock.
+//! process that cannot renew it for 30 s stops, and attempts are 5 s apart.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use http::Method;
-use jiff::Timestamp;
-use serde_json::{Value, json};
-
-use super::client::JSON;
+use super::leases::LeaseStore;
 use super::{Error, Hub};
+use crate::shards::{Lease, Leases, Observations, claim};
 
 /// Which Lease, and how long it lasts.
 #[derive(Clone, Debug)]
@@ -48,18 +44,16 @@ impl LeaderOptions {
         }
     }
 
-    fn folder(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
-    }
-
-    fn path(&self) -> String {
-        format!("{}/{}", self.folder(), self.name)
+    /// The same with another duration of the Lease; the other times keep their proportions.
+    #[must_use]
+    pub fn lasting(self, lease: Duration) -> Self {
+        Self { lease, renew: lease * 6 / 7, retry: lease / 7, ..self }
     }
 }
 
 /// The Lease, held by this process.
 pub struct Leader {
-    hub: Arc<Hub>,
+    store: LeaseStore,
     options: LeaderOptions,
     state: Arc<State>,
 }
@@ -67,12 +61,6 @@ pub struct Leader {
 struct State {
     renewed: Mutex<Instant>,
     ended: AtomicBool,
-}
-
-/// The Lease of another process, as it was observed.
-struct Observed {
-    lease: Value,
-    since: Instant,
 }
 
 impl Leader {
@@ -84,14 +72,18 @@ impl Leader {
         end: &dyn Fn() -> bool,
         lost: impl FnOnce() + Send + 'static,
     ) -> Option<Self> {
-        let mut observed = None;
+        let store = || LeaseStore::new(hub.clone(), &options.namespace, &options.name);
+        let mut attempts = Attempts::new(store(), &options);
         let mut waiting = false;
         let at = loop {
             let begun = Instant::now();
-            match attempt(hub, &options, &mut observed) {
+            match attempts.attempt() {
                 Ok(true) => break begun,
                 Ok(false) if !waiting => {
-                    tracing::info!(lease = options.path(), "waiting: another process leads");
+                    tracing::info!(
+                        lease = format!("{}/{}", options.namespace, options.name),
+                        "waiting: another process leads"
+                    );
                     waiting = true;
                 }
                 Ok(false) => {}
@@ -107,9 +99,8 @@ impl Leader {
         };
         tracing::info!(identity = options.identity, "leading");
         let state = Arc::new(State { renewed: Mutex::new(at), ended: AtomicBool::new(false) });
-        let leader = Self { hub: hub.clone(), options: options.clone(), state: state.clone() };
-        let hub = hub.clone();
-        thread::spawn(move || renew(&hub, &options, &state, lost));
+        let leader = Self { store: store(), options: options.clone(), state: state.clone() };
+        thread::spawn(move || renew(&mut attempts, &options, &state, lost));
         Some(leader)
     }
 
@@ -121,13 +112,11 @@ impl Leader {
     /// Releases the Lease, so that another process can take it at once.
     pub fn release(&self) {
         self.state.ended.store(true, Ordering::SeqCst);
-        let released = self.hub.find(&self.options.path()).and_then(|lease| {
-            let Some(mut lease) = lease.filter(|lease| holder(lease) == self.options.identity) else {
-                return Ok(());
+        let released = self.store.find(&self.options.name).and_then(|lease| {
+            let Some(lease) = lease.filter(|lease| lease.holder == self.options.identity) else {
+                return Ok(true);
             };
-            lease["spec"]["holderIdentity"] = "".into();
-            lease["spec"]["leaseDurationSeconds"] = 1.into();
-            self.hub.send(&Method::PUT, &self.options.path(), JSON, Some(&lease)).map(drop)
+            self.store.put(&Lease { holder: String::new(), seconds: 1, ..lease })
         });
         if let Err(error) = released {
             tracing::warn!(%error, "the Lease could not be released");
@@ -135,19 +124,42 @@ impl Leader {
     }
 }
 
+/// Attempts to take or renew the Lease.
+struct Attempts {
+    store: LeaseStore,
+    name: String,
+    identity: String,
+    seconds: u64,
+    observed: Observations,
+    begun: Instant,
+}
+
+impl Attempts {
+    fn new(store: LeaseStore, options: &LeaderOptions) -> Self {
+        let seconds = options.lease.as_secs().max(1);
+        let (name, identity) = (options.name.clone(), options.identity.clone());
+        Self { store, name, identity, seconds, observed: Observations::default(), begun: Instant::now() }
+    }
+
+    /// Whether this process holds the Lease now.
+    fn attempt(&mut self) -> Result<bool, Error> {
+        let wanted = (self.name.as_str(), self.identity.as_str(), self.seconds);
+        claim(&self.store, wanted, &mut self.observed, || self.begun.elapsed())
+    }
+}
+
 fn leads(state: &State, options: &LeaderOptions) -> bool {
     state.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < options.renew
 }
 
-fn renew(hub: &Hub, options: &LeaderOptions, state: &State, lost: impl FnOnce()) {
-    let mut observed = None;
+fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: impl FnOnce()) {
     loop {
         thread::sleep(options.retry);
         if state.ended.load(Ordering::SeqCst) {
             return;
         }
         let begun = Instant::now();
-        match attempt(hub, options, &mut observed) {
+        match attempts.attempt() {
             Ok(true) => *state.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun,
             Ok(false) => {
                 tracing::error!("another process has taken the Lease");
@@ -160,52 +172,4 @@ fn renew(hub: &Hub, options: &LeaderOptions, state: &State, lost: impl FnOnce())
             return lost();
         }
     }
-}
-
-/// Takes or renews the Lease, unless another process has it.
-fn attempt(hub: &Hub, options: &LeaderOptions, observed: &mut Option<Observed>) -> Result<bool, Error> {
-    let now = format!("{:.6}", Timestamp::now());
-    let Some(mut lease) = hub.find(&options.path())? else {
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": options.name, "namespace": options.namespace},
-            "spec": {
-                "holderIdentity": options.identity, "leaseDurationSeconds": options.lease.as_secs().max(1),
-                "acquireTime": now, "renewTime": now, "leaseTransitions": 0,
-            },
-        });
-        return won(hub.send(&Method::POST, &options.folder(), JSON, Some(&lease)));
-    };
-    let holder = holder(&lease);
-    if holder != options.identity && !holder.is_empty() {
-        let same = observed.as_ref().filter(|seen| seen.lease["spec"] == lease["spec"]);
-        let since = same.map_or_else(Instant::now, |seen| seen.since);
-        let lasts = lease["spec"]["leaseDurationSeconds"].as_u64().map_or(options.lease, Duration::from_secs);
-        *observed = Some(Observed { lease: lease.clone(), since });
-        if since.elapsed() < lasts {
-            return Ok(false);
-        }
-    }
-    let spec = &mut lease["spec"];
-    if holder != options.identity {
-        spec["acquireTime"] = now.clone().into();
-        spec["leaseTransitions"] = (spec["leaseTransitions"].as_i64().unwrap_or(0) + 1).into();
-    }
-    spec["holderIdentity"] = options.identity.clone().into();
-    spec["leaseDurationSeconds"] = options.lease.as_secs().max(1).into();
-    spec["renewTime"] = now.into();
-    won(hub.send(&Method::PUT, &options.path(), JSON, Some(&lease)))
-}
-
-/// Whether the write succeeded; a conflict means that another process was first.
-fn won(written: Result<Value, Error>) -> Result<bool, Error> {
-    match written {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_conflict() => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn holder(lease: &Value) -> String {
-    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }

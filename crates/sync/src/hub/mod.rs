@@ -5,6 +5,7 @@ mod deletion;
 mod events;
 mod install;
 mod leader;
+mod leases;
 mod memory;
 mod objects;
 mod requests;
@@ -18,5 +19,7 @@ pub use requests::Request;
 pub use store::HubStates;
 pub use watcher::Objects;
 
+pub(crate) use client::JSON;
 pub(crate) use deletion::release;
+pub(crate) use leases::LeaseStore;
 pub(crate) use objects::{Invalid, clashes, loaded};

@@ -21,6 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 pub struct Objects {
     known: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// The versions at which [`Objects::changed`] has seen them.
+    seen: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Whether they may not name objects of other namespaces.
     within_namespaces: bool,
 }
@@ -53,6 +55,18 @@ impl Objects {
     pub(crate) fn all(&self) -> Vec<Result<Loaded, Invalid>> {
         let objects: Vec<Value> = self.with(|objects| objects.values().cloned().collect());
         objects.iter().filter_map(|object| loaded(object, self.within_namespaces)).collect()
+    }
+
+    /// The objects that have changed since the last call, by namespace and name.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        let now: BTreeMap<String, Value> = self
+            .with(|objects| objects.iter().map(|(name, object)| (name.clone(), version(object))).collect());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = now.iter().filter(|(name, version)| seen.get(*name) != Some(version));
+        let changed = changed.map(|(name, _)| name.clone()).collect();
+        *seen = now;
+        changed
     }
 
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {

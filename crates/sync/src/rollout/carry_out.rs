@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Rollout;
 use super::progress::{ClusterRevisions, Progress, Step, short};
 use crate::api::Apply;
-use crate::backoff::{Backoffs, count};
+use crate::backoff::{Backoffs, CauseKind, count};
 use crate::members::Compared;
 use crate::opened::{Formers, SessionCache};
 use crate::outcome::Outcome;
@@ -20,11 +20,11 @@ use crate::state::SyncState;
 use crate::status::{Reason, RolloutStatus, Status};
 
 /// How long one look at the health of clusters takes at most.
-const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
 /// The pause between two looks.
-const PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 /// What the wait for health says of an object that may still become healthy.
-const NOT_YET: &str = "not healthy after";
+pub(crate) const NOT_YET: &str = "not healthy after";
 
 /// What is rolled out.
 pub(crate) struct Target<'t> {
@@ -114,14 +114,15 @@ impl Round<'_> {
         let (now, mut healthy) = (Timestamp::now(), false);
         for (name, cluster) in state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name)) {
             let took = cluster.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
-            match backoffs.cause(name).map(|cause| cause.message.clone()) {
+            match backoffs.cause(name).cloned() {
                 None => {
                     (cluster.revision, cluster.stale) = (revision.clone(), false);
                     (cluster.updating, cluster.failed) = (None, None);
                     healthy = true;
                 }
-                Some(message) if message.contains(NOT_YET) && took < timeout => backoffs.clear(name),
-                Some(message) => cluster.failed = Some(message),
+                Some(cause) if cause.kind == CauseKind::Elsewhere => backoffs.clear(name),
+                Some(cause) if cause.message.contains(NOT_YET) && took < timeout => backoffs.clear(name),
+                Some(cause) => cluster.failed = Some(cause.message),
             }
         }
         // Clusters that fail are reported by the rollout.

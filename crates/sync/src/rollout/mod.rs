@@ -17,6 +17,7 @@ use crate::api::Interval;
 
 pub(crate) mod carry_out;
 pub mod progress;
+mod start;
 
 /// How a revision reaches the clusters.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -1,0 +1,37 @@
+//! The releases of control planes by the repo's own objects: a repo that installs a control plane, or keeps the
+//! objects of its installation beside the inventory, says which release decides.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::{Dialects, release};
+use federate_kubernetes::{Finding, Object, Severity};
+use federate_repo::Repo;
+
+/// By dialect, the release of an installation among the repo's objects, for dialects whose release `federate.yaml`
+/// does not set; with a finding for each release that is not known.
+pub(crate) fn installed(dialects: Dialects, repo: &Repo) -> (BTreeMap<String, String>, Vec<Finding>) {
+    let templates = repo.templates.iter().map(|template| &template.object);
+    let objects: Vec<&Object> = repo.claimed.iter().map(|c| &c.object).chain(templates).collect();
+    let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
+    for dialect in dialects.iter() {
+        let settings = repo.config.dialects.get(dialect.name());
+        if settings.is_some_and(|settings| settings.contains_key(release::SETTING)) {
+            continue;
+        }
+        match dialect.installed(&objects) {
+            Some(Ok(release)) => drop(releases.insert(dialect.name().to_owned(), release.to_string())),
+            Some(Err(unknown)) => findings.push(unknown_release(dialect.name(), &unknown)),
+            None => {}
+        }
+    }
+    (releases, findings)
+}
+
+fn unknown_release(dialect: &str, unknown: &str) -> Finding {
+    let message = format!(
+        "the repo contains an installation of {dialect} whose release is not known, so the rules of the newest \
+         release decide: {unknown}"
+    );
+    let help = format!("name the release below `dialects.{dialect}.{}` in federate.yaml", release::SETTING);
+    Finding::of_run(Severity::Warning, "unknown-release", message).help(help)
+}

@@ -1,0 +1,53 @@
+//! Begins a rollout: which revisions clusters have, and which of them are kept.
+
+use std::collections::BTreeSet;
+
+use federate_session::Session;
+
+use super::progress::{ClusterRevision, ClusterRevisions, Progress};
+use crate::round::{Round, RoundError, rendering};
+use crate::state::{Accepted, SyncState};
+
+impl Round<'_> {
+    /// Notes in the state that a revision is to be rolled out in stages, unless it changes nothing.
+    pub(crate) fn start_rollout(
+        &self,
+        state: &mut SyncState<'_>,
+        session: &Session,
+        tip: &str,
+        before: Option<&Accepted>,
+    ) -> Result<Option<String>, RoundError> {
+        if self.rollout().is_none() {
+            (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
+            state.record.status.rollout = None;
+            state.forget_formers(&BTreeSet::new())?;
+            return Ok(None);
+        }
+        let rendering = rendering(session);
+        let running = state.record.rollout.take();
+        let done = before.filter(|before| before.done);
+        if done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering)) {
+            return Ok(Some(rendering));
+        }
+        if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {
+            // The Sync had no rollout before: what it has done, it has done everywhere.
+            let revision = Some(before.tip.clone()).filter(|_| before.rendering.is_none());
+            for cluster in session.clusters() {
+                let cluster_revision = ClusterRevision { revision: revision.clone(), ..Default::default() };
+                state.record.clusters.insert(cluster.name.to_string(), cluster_revision);
+            }
+        }
+        let former = match (&running, before) {
+            (Some(running), _) if running.target == tip => running.former.clone(),
+            (Some(running), _) if running.aborted => running.former.clone(),
+            (_, before) => before.map(|before| before.tip.clone()).filter(|former| former != tip),
+        };
+        let progress = Progress::start(tip, former.as_deref(), &mut state.record.clusters);
+        let clusters = state.record.clusters.values();
+        let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
+        let used = revisions.chain([progress.former.clone()]).flatten().collect();
+        state.record.rollout = Some(progress);
+        state.forget_formers(&used)?;
+        Ok(Some(rendering))
+    }
+}
