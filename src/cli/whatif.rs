@@ -193,7 +193,7 @@ impl WhatIf {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Markdown => {
-                let style = TextStyle { width: 120, color: false, full: self.args.verbose };
+                let style = TextStyle { width: None, color: false, full: self.args.verbose, quiet: false };
                 print(&format!("```text\n{}```\n", report.text(style)))?;
             }
         }

@@ -113,7 +113,7 @@ impl<'a> WhatIf<'a> {
 
     /// The effect as Markdown, for a comment on a pull request.
     pub fn markdown(&self) -> String {
-        let style = TextStyle { width: 120, color: false, full: false };
+        let style = TextStyle { width: None, color: false, full: false, quiet: false };
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
         let head = sentence(self.replicas, nowhere);
         format!("**What if: {}**\n\n{head}\n\n```text\n{}```\n", self.scenario.join(", "), self.text(style))
