@@ -182,11 +182,6 @@ impl RepoArgs {
         Ok(recorded.or(kept).cloned().unwrap_or_default())
     }
 
-    /// Whether `--fail-on` names a warning.
-    pub(super) fn fails_on(&self, what: FailOn) -> bool {
-        self.fail_on.contains(&what)
-    }
-
     /// Decides by a state that was just read from control planes.
     pub(super) fn observe(&self, stored: Stored) {
         self.snapshot.observe(stored);

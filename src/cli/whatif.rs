@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::settings::{FailOn, Format, RepoArgs};
+use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_report::table::TextStyle;
@@ -206,8 +206,8 @@ impl WhatIf {
         for outcome in outcomes {
             let missing = outcome.losses.iter().any(|loss| loss.missing() > 0);
             let unplaced = !outcome.unschedulable().is_empty() || outcome.losses.iter().any(|l| l.nowhere);
-            if (missing && self.args.fails_on(FailOn::LostReplicas))
-                || (unplaced && self.args.fails_on(FailOn::Unschedulable))
+            if (missing && self.args.fails_on("lost-replicas"))
+                || (unplaced && self.args.fails_on("unschedulable"))
             {
                 return Exit::Error;
             }
