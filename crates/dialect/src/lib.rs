@@ -15,6 +15,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 pub mod admitted;
 pub mod clean;
 mod dialects;
+mod failover;
 pub mod goduration;
 pub mod gojson;
 pub mod health;
@@ -32,6 +33,7 @@ pub mod rollout;
 pub mod served;
 
 pub use dialects::Dialects;
+pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
@@ -155,6 +157,15 @@ pub trait Dialect: Sync {
         cluster.ready = false;
     }
 
+    /// What the control plane does over time after it loses a cluster, whose inventory object is in the repo.
+    /// `failover` says whether its failover is on. By default everything happens at once.
+    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
+        let _ = (repo, failover);
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        vec![LossStep { seconds: 0, what: format!("{} is not ready", cluster.name), cluster: lost }]
+    }
+
     /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
     /// count as its own, but have no such mark. By default there is none.
     fn mark(&self, live: &mut Object) {
@@ -261,6 +272,13 @@ pub trait ControlPlane: Sync {
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         let _ = (placement, cluster, live);
         None
+    }
+
+    /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions
+    /// that are done. By default nothing is evicted.
+    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+        let _ = (placement, moment);
+        FailedOver::default()
     }
 
     /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there

@@ -8,7 +8,7 @@
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
-use federate_repo::{Claimed, Config, Role, Template};
+use federate_repo::{Claimed, Config, Repo, Role, Template};
 use serde_json::Value;
 
 use federate_dialect::admitted::Admitted;
@@ -16,8 +16,9 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
-    Placement, Plan, Previous, Reads, References, Release, SharedLists, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, FailedOver, Health, HubKinds, Input,
+    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
+    Subject, Variant,
 };
 
 mod affinity;
@@ -119,6 +120,10 @@ impl Dialect for Karmada {
             let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
             cluster.taints.push(Taint { key, value: String::new(), effect });
         }
+    }
+
+    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
+        failover::scenario::loss(repo, cluster, failover)
     }
 
     fn mark(&self, live: &mut Object) {
@@ -287,6 +292,10 @@ impl ControlPlane for Karmadas<'_> {
 
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
+    }
+
+    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+        failover::scenario::fail_over(self, placement, moment)
     }
 
     fn health(&self, live: &Object) -> Option<Health> {
