@@ -13,7 +13,7 @@ use federate_dialect::{
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Config, File, Role};
-use federate_session::{Comparison, Options, Session};
+use federate_session::{Comparison, Named, Options, Session};
 
 struct Toy;
 
@@ -63,11 +63,6 @@ impl ControlPlane for Toys<'_> {
         placement.clusters = wanted.map(|c| Placed { name: c.name.clone(), replicas: None }).collect();
         decided.placements.extend(Some(placement).filter(|placement| !placement.clusters.is_empty()));
         decided
-    }
-
-    fn complete(&self, decided: Vec<Decided>, _: &Previous) -> Decided {
-        let placements = decided.into_iter().flat_map(|one| one.placements).collect();
-        Decided { placements, ..Decided::default() }
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
@@ -123,7 +118,7 @@ fn a_dialect_is_one_file() {
     let [manifest] = session.rendering().manifests.as_slice() else { panic!("one manifest") };
     assert!(manifest.clusters.len() == 2 && manifest.text.contains("k: v"), "{manifest:?}");
 
-    let object = session.find("configmap", "web", None).unwrap();
+    let Ok(Named::Object(object)) = session.find("configmap", "web", None) else { panic!("no object") };
     let explained = session.explain(&object).unwrap();
     let refused: Vec<_> = explained.explanation.clusters.iter().filter_map(|row| row.refused_by).collect();
     assert_eq!(refused, ["Name"]);

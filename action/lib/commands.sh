@@ -1,14 +1,9 @@
 # shellcheck shell=bash
 # One function per stage: each runs federate for one path and writes its results to $results/<number>.
 
-# Makes sure that federate is installed: uses the one in the PATH, or builds it in the action's folder.
+# Makes sure that federate is in the PATH, where action/install.sh has put it.
 find_binary() {
-  command -v federate >/dev/null 2>&1 && return 0
-  echo "::group::building federate"
-  # In the action's folder, whose rust-toolchain.toml selects the toolchain.
-  (cd "$GITHUB_ACTION_PATH" && cargo install --quiet --locked --path .) || fail "federate could not be built"
-  export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
-  echo "::endgroup::"
+  command -v federate >/dev/null 2>&1 || fail "federate is not in the PATH"
 }
 
 # run OUT COMMAND…: sets code; error messages go to $scratch/errors and to the log.
@@ -68,7 +63,9 @@ stage_diff() {
   differences=none
   find_base
   [ -n "$base" ] || return 0
-  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
+  # Exactly this base: it was chosen, and a shallow clone cannot find where the branches parted.
+  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base.." ${head:+"--to=$head"} -o markdown)
+  side_names
   # A partial diff still helps reviewers.
   case " ${more[*]-} " in
     *" --keep-going "*) ;;
@@ -93,6 +90,32 @@ stage_diff() {
       ;;
   esac
   diffs=$diffs${diffs:+$'\n'}$mine/diff.md
+}
+
+# plain NAME: whether it is a name without special characters.
+plain() {
+  case $1 in
+    '' | -* | *[!0-9A-Za-z._/\ -]*) return 1 ;;
+  esac
+}
+
+# Names the sides as people know them, and links lines to the files of the later side.
+side_names() {
+  local from='' to='' server=${GITHUB_SERVER_URL:-https://github.com} commit
+  if [ -n "$pull_request" ] && [ -z "$base_wanted$head_wanted" ]; then
+    from=$(event '.pull_request.base.ref')
+    to=$(event '.pull_request.head.ref')
+  elif [ "$event_name" = push ] && [ -z "$base_wanted$head_wanted" ]; then
+    to=${GITHUB_REF_NAME:-}
+    from=${to:+$to before this push}
+  fi
+  # Only plain names: the branch of a pull request is named by its author.
+  plain "$from" && arguments+=("--from-name=$from")
+  plain "$to" && arguments+=("--to-name=$to")
+  # The commit that is shown to readers of a pull request is its head; the test merge is not kept.
+  commit=${head:-$(event '.pull_request.head.sha')}
+  commit=${commit:-${GITHUB_SHA:-}}
+  [ -z "$commit" ] || arguments+=("--link=$server/${GITHUB_REPOSITORY:-}/blob/$commit")
 }
 
 # The summary of the differences from their heading.

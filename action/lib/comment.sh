@@ -110,6 +110,8 @@ comment_text() {
   fi
   if [ -s "$mine/diff.md" ]; then
     cat "$mine/diff.md"
+    # A misspelt branch looks like one that does not exist yet.
+    [ -z "$memory_note" ] || printf '\n%s\n' "$(words_of "$memory_note")"
   elif [ "$differences" = unknown ]; then
     echo "federate: $(code "$path") cannot be compared with ${base:0:10}."
   else

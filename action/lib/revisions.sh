@@ -153,6 +153,7 @@ find_head() {
 find_memory() {
   local home=${branch//'{cluster}'/hub} tip folder
   memory=()
+  memory_note=
   case "$branch ${more[*]-} " in
     " "* | *" --previous"[\ =]* | *" --fresh "*) return 0 ;;
   esac
@@ -161,14 +162,20 @@ find_memory() {
       quote "$scratch/git"
       fail "cannot look up the branch $home at origin"
     }
-    resolve "${tip%%$'\t'*}" || return 0
+    resolve "${tip%%$'\t'*}" || found=
   else
-    found=$(checkout_git rev-parse --quiet --verify "refs/heads/$home^{commit}") || return 0
+    found=$(checkout_git rev-parse --quiet --verify "refs/heads/$home^{commit}") || found=
+  fi
+  if [ -z "$found" ]; then
+    memory_note="There is no branch $home with an earlier plan: both sides are scheduled from scratch."
+    return 0
   fi
   folder=$(own_place "$branch_path" "$path")
   folder=${folder:+${folder%/}/}placements.yaml
   if checkout_git cat-file -e "$found:$folder" 2>/dev/null; then
     memory=("--previous=$found:$folder")
+  else
+    memory_note="The branch $home has no $folder with an earlier plan: both sides are scheduled from scratch."
   fi
 }
 

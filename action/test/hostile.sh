@@ -50,10 +50,10 @@ play
 run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered INPUT_BRANCH_PATH=
 called "check --previous=$rendered:placements.yaml -o json -- deploy
 plan --previous=$rendered:placements.yaml -o json -- deploy
-diff --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- deploy"
+diff --previous=$rendered:placements.yaml --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy"
 [ ! -e "$ran" ] || wrong "a program of the pull request ran" log
 
-# Titles, names of branches and names of people are not used: nothing in them runs or is shown. Nor do names of files run.
+# Titles and names of people are not used, names of branches only without special characters: nothing in them runs or is shown. Nor do names of files run.
 checkout refs/pull/7/merge
 evil="\$(touch $ran)\`touch $ran\`;touch $ran;<img src=x>@team --upload-pack=$program"
 on pull_request "$(jq -n --arg base "$base" --arg head "$head" --arg evil "$evil" \
@@ -67,7 +67,7 @@ plays check 1 "$(jq -n --arg file $'a\n::error::b\r@team.yaml' '{findings: [{sev
 run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered GITHUB_HEAD_REF="$evil" GITHUB_REF_NAME="$evil" GITHUB_ACTOR="$evil"
 called "check --previous=$rendered:placements.yaml -o json -- deploy
 plan --previous=$rendered:placements.yaml -o json -- deploy
-diff --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- deploy"
+diff --previous=$rendered:placements.yaml --from=$base.. -o markdown --from-name=main --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy"
 line log '::warning file=deploy/a%0A%3A%3Aerror%3A%3Ab%0D@team.yaml,line=1,title=x::m'
 for file in log summary output api/comments.json; do
   has_not "$file" '<img'
@@ -94,7 +94,7 @@ for hook in reference-transaction post-checkout; do
 done
 play
 run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered
-has play/calls "--from=$base "
+has play/calls "--from=$base.. "
 [ ! -e "$ran" ] || wrong "a program of the checkout ran" log
 
 # The checkout step leaves a program for its `ssh-key`.

@@ -10,7 +10,7 @@ plays diff 1 $'<!-- x -->\n### federate: one object moves\n\n# Differences\n'
 run 0 INPUT_PATHS=deploy
 called "check -o json -- deploy
 plan -o json -- deploy
-diff --from=$base -o markdown --keep-going -- deploy"
+diff --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy"
 git cat-file -e "$base" || wrong "the base was not fetched" log
 output changed true
 output summary "deploy: clean; differences from ${base:0:10}: one object moves"
@@ -25,7 +25,7 @@ on pull_request "$(jq -n --arg base "$old" --arg head "$head" '{pull_request: {n
 checkout refs/pull/7/merge
 play
 run 0
-has play/calls "--from=$base "
+has play/calls "--from=$base.. "
 on_pull_request
 
 # The branch itself instead of the merge: where it branched off, when the clone knows.
@@ -33,17 +33,17 @@ checkout refs/heads/feature --no-tags
 git fetch --quiet origin main
 play
 run 0
-has play/calls "--from=$old "
+has play/calls "--from=$old.. "
 checkout refs/heads/feature
 play
 run 0
-has play/calls "--from=$base "
+has play/calls "--from=$base.. "
 
 # A whole clone stays whole.
 checkout refs/heads/feature --no-tags
 play
 run 0
-has play/calls "--from=$old "
+has play/calls "--from=$old.. "
 [ "$(git rev-parse --is-shallow-repository)" = false ] || wrong "the history was cut off" log
 
 # Base and head of the inputs.
@@ -51,21 +51,21 @@ checkout refs/pull/7/merge
 play
 run 0 INPUT_COMMAND=diff INPUT_BASE=main INPUT_HEAD="$head"
 called "check --rev=$head -o json -- .
-diff --from=$base --to=$head -o markdown --keep-going -- ."
+diff --from=$base.. --to=$head -o markdown --link=https://github.com/acme/shop/blob/$head --keep-going -- ."
 
 # A pull request never commits unless told to, but the branch's plan is the memory of all commands.
 play
 run 0 INPUT_BRANCH=env/rendered INPUT_ARGS=--fail-on=unmatched
 called "check --fail-on=unmatched --previous=$rendered:placements.yaml -o json -- .
 plan --fail-on=unmatched --previous=$rendered:placements.yaml -o json -- .
-diff --fail-on=unmatched --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- ."
+diff --fail-on=unmatched --previous=$rendered:placements.yaml --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- ."
 play
 run 0 INPUT_BRANCH='env/{cluster}'
-has play/calls "diff --previous=$rendered:placements.yaml --from=$base"
+has play/calls "diff --previous=$rendered:placements.yaml --from=$base.."
 git branch --quiet local "$rendered"
 play
 run 0 INPUT_BRANCH=local INPUT_PUSH=false
-has play/calls "diff --previous=$rendered:placements.yaml --from=$base"
+has play/calls "diff --previous=$rendered:placements.yaml --from=$base.."
 
 # A branch that is not there yet, or has no plan at that place, remembers nothing; what the workflow says counts more.
 play
@@ -120,7 +120,7 @@ has log "::error title=federate::diff failed for .: error: no memory"
 # Whoever asks to go on is not doubled.
 play
 run 0 INPUT_ARGS=--keep-going
-has play/calls "diff --keep-going --from=$base -o markdown -- ."
+has play/calls "diff --keep-going --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head -- ."
 
 # With a token that can write, a stranger's code is a danger.
 on pull_request_target "$(cat "$work/event.json")"
@@ -135,5 +135,5 @@ play
 fresh_api
 plays diff 1 $'# Differences\n'
 run 0
-has play/calls "--from=$base "
+has play/calls "--from=$base.. "
 requests ""

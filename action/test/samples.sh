@@ -17,7 +17,7 @@ called 'check -- my\ folder'
 plays check 1 ''
 plays diff 1 $'# Differences\n'
 step 1 deploy main
-has play/calls 'diff --keep-going --from=main -o markdown -- deploy'
+has play/calls 'diff --keep-going --from=main.. -o markdown -- deploy'
 [ "$(cat federate-diff.md)" = '# Differences' ] || wrong "no differences" log
 play
 plays diff 2 ''

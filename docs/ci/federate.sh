@@ -14,7 +14,7 @@ federate check -- "$folder" || check=$?
 if [ -n "$base" ]; then
   # 0 is no difference, 1 is some, 2 is an error; what can be shown in spite of it is.
   diff=0
-  federate diff --keep-going "--from=$base" -o markdown -- "$folder" >federate-diff.md || diff=$?
+  federate diff --keep-going "--from=$base.." -o markdown -- "$folder" >federate-diff.md || diff=$?
   [ "$diff" -le 1 ] || exit "$diff"
 fi
 exit "$check"

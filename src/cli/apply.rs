@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::access::{AccessArgs, duration};
 use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value};
 use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
@@ -156,6 +156,6 @@ impl Apply {
         if self.output != Format::Table {
             return print_value(actions, self.output);
         }
-        print(&report::table(actions, text_style(self.args.verbose)))
+        print(&report::table(actions, self.args.text_style()))
     }
 }

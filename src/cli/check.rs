@@ -48,7 +48,9 @@ impl Check {
         let repo = session.repo();
         if self.output == Format::Table {
             print(&findings::text(repo, &found, session.dialects(), use_color(&std::io::stdout())))?;
-            print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
+            if !self.args.quiet {
+                print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
+            }
         } else {
             let document = json!({
                 "apiVersion": federate_dialect::plan::API_VERSION,
@@ -83,9 +85,13 @@ fn explanation(code: &str) -> Result<String, Fault> {
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {
     let errors = found.iter().filter(|f| f.is_error()).count();
-    let checked = format!("{}, {}", counted(templates, "template"), counted(clusters, "cluster"));
-    match found.len() {
-        0 => format!("clean: {checked}\n"),
-        all => format!("{}, {}: {checked}\n", counted(errors, "error"), counted(all - errors, "warning")),
+    let checked = format!("{} and {}", counted(templates, "template"), counted(clusters, "cluster"));
+    match (errors, found.len() - errors) {
+        (0, 0) => format!("clean: {checked}\n"),
+        (0, warnings) => format!("{} in {checked}\n", counted(warnings, "warning")),
+        (errors, 0) => format!("{} in {checked}\n", counted(errors, "error")),
+        (errors, warnings) => {
+            format!("{} and {} in {checked}\n", counted(errors, "error"), counted(warnings, "warning"))
+        }
     }
 }

@@ -74,6 +74,12 @@ impl Commit {
             ));
         }
         let place = Place::of(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
+        if !self.args.quiet && self.args.is_work_tree() && git::is_modified(&place).unwrap_or(false) {
+            say(
+                "the work tree has changes that are not committed; they are rendered, too (--rev HEAD leaves them \
+                 out)\n",
+            );
+        }
         let remote = self.push.clone().map(Remote::new);
         let commit = session::Commit {
             place: &place,

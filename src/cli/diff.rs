@@ -4,22 +4,30 @@ use clap::{Args, ValueEnum};
 
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, say, text_style};
+use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
-use federate_kubernetes::Finding;
+use federate_kubernetes::{Finding, Severity};
 use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
 use federate_session::{Comparison, Session};
+use federate_source::git::Place;
+
+mod range;
+
+use range::{Earlier, Range};
 
 /// Show what a change of the repo changes in the clusters
 ///
-/// Renders the repo at one revision, then at another revision (or from the work tree) with the first plan as
-/// the scheduler's memory, and compares the results: which objects move, which fields change in which
-/// clusters, and what would be pruned. Values of Secrets are never shown; digests show whether they differ
-/// (keyed with `FEDERATE_DIGEST_KEY`, or a random key). If the folder does not exist in the first revision,
-/// it counts as empty.
+/// Renders the repo at an earlier revision, then as it is now with the first plan as the scheduler's memory,
+/// and compares the results: which objects are deleted, which move, and which fields change in which clusters.
+/// If the folder does not exist in the earlier revision, it counts as empty. Values of Secrets are never
+/// shown; digests show whether they differ (keyed with `FEDERATE_DIGEST_KEY`, or a random key).
+///
+/// The earlier revision is where your branch left --from, as in a pull request: commits that only the other
+/// branch has are not shown. `--from main...feature` names both branches, and `--from main..` compares with
+/// main itself.
 ///
 /// With --from-version and --to-version, federate renders the same revision by the rules of two releases of a
 /// control plane, to show what an upgrade moves. Objects that are already placed move only if the newer
@@ -30,11 +38,14 @@ pub(super) struct Diff {
     #[command(flatten)]
     args: RepoArgs,
 
-    /// The git revision to compare with (branch, tag, hash, HEAD~3)
-    #[arg(long, value_name = "REV", required_unless_present_any = ["from_version", "to_version"])]
+    /// The branch or revision to compare with [default: the default branch of origin]
+    ///
+    /// REV compares with the commit where the later side branched off it, REV.. with REV itself. REV...REV and
+    /// REV..REV name both sides.
+    #[arg(long, value_name = "REV")]
     from: Option<String>,
 
-    /// The git revision to compare [default: the work tree]
+    /// The later revision [default: the work tree]
     #[arg(long, value_name = "REV", conflicts_with = "rev")]
     to: Option<String>,
 
@@ -47,6 +58,18 @@ pub(super) struct Diff {
     /// The control plane release for the later side, such as karmada=1.18
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
     to_version: Vec<Release>,
+
+    /// The name of the earlier side in the report, such as the base branch [default: the revision]
+    #[arg(long, value_name = "NAME")]
+    from_name: Option<String>,
+
+    /// The name of the later side in the report
+    #[arg(long, value_name = "NAME")]
+    to_name: Option<String>,
+
+    /// Link lines of files in the Markdown report to URL/<path from the repository's root>#L<line>
+    #[arg(long, value_name = "URL")]
+    link: Option<String>,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
@@ -67,17 +90,21 @@ enum Output {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate diff examples/repo --from main
+  federate diff examples/repo                       # since the default branch of origin
+  federate diff examples/repo --from main           # since this branch left main
+  federate diff examples/repo --from main..HEAD     # exactly these two revisions
   federate diff examples/repo --from main -o markdown > comment.md
   federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";
 
 impl Diff {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let later = match &self.to {
+        let range = self.range()?;
+        let later = match &range.to {
             Some(rev) => self.args.open_at(rev)?,
             None => self.args.open()?,
         };
-        let opened = self.from.as_ref().map(|rev| self.args.open_before(rev)).transpose()?;
+        let base = range.earlier(&self.args)?;
+        let opened = base.as_ref().map(|base| self.args.open_before(&base.rev)).transpose()?;
         let earlier: &dyn Source = match &opened {
             Some(Some(opened)) => opened.source(),
             Some(None) => &EmptySource,
@@ -85,39 +112,53 @@ impl Diff {
         };
         let memory = self.args.memory(None)?;
         let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
-        let memory =
-            if self.schedules_from_scratch() { Plan::default() } else { from.rendering().plan.clone() };
+        // Two releases that decide from scratch have no memory.
+        let forgets = self.args.fresh && base.is_none();
+        let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
         let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
-        self.report_errors(&from, &to);
-        let failed = federate_engine::any_error(&to.findings());
-        if failed && !self.args.keep_going {
+        let names = self.names(&range, base.as_ref());
+        self.report_errors(&names.0, &from, &to);
+        let found = to.findings();
+        // Warnings that --fail-on makes errors fail the command, but everything can be compared.
+        let invalid = found.iter().any(|finding| finding.is_error() && !self.args.fails_on(finding.code));
+        if invalid && !self.args.keep_going {
             say("nothing was compared; --keep-going skips the objects with errors and compares the rest\n");
             return Ok(Exit::Error);
         }
         let comparison = Comparison { from: &from, to: &to };
         let changes = comparison.changes(&digest_key()?, &self.args.clusters);
-        let (earlier, later) = self.names();
-        let mut report = Report::new(&earlier, &later, &changes);
+        let mut report = Report::new(&names.0, &names.1, &changes);
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
+        if self.args.quiet {
+            report.findings.retain(|row| row.severity == Severity::Error);
+            report.resolved.retain(|row| row.severity == Severity::Error);
+        }
         match self.output {
-            Output::Table => {
-                print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?;
-            }
-            Output::Markdown => print(&markdown::markdown(&report, &self.command()))?,
+            Output::Table => print(&text::text(&report, text::Detail::Manifests, self.args.text_style()))?,
+            Output::Markdown => print(&markdown::markdown(&report, &self.files(), &self.command()))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
-        Ok(match (failed, changes.is_empty()) {
+        Ok(match (federate_engine::any_error(&found), changes.is_empty()) {
             (true, _) => Exit::Error,
             (false, true) => Exit::Clean,
             (false, false) => Exit::Findings,
         })
     }
 
+    /// What is compared. Without a revision and without releases, the base is the default branch.
+    fn range(&self) -> Result<Range, Fault> {
+        let releases = !self.from_version.is_empty() || !self.to_version.is_empty();
+        match &self.from {
+            None if !releases => Range::parse(Some(&range::default_base(&self.args)?), self.to.as_deref()),
+            from => Range::parse(from.as_deref(), self.to.as_deref()),
+        }
+    }
+
     /// Reports the errors of both sides: those of the later side in full, because they must be fixed now;
     /// those of the earlier side in one line each, because this change may fix them.
-    fn report_errors(&self, from: &Session, to: &Session) {
+    fn report_errors(&self, earlier_name: &str, from: &Session, to: &Session) {
         let errors = |session: &Session| -> Vec<Finding> {
             session.findings().into_iter().filter(Finding::is_error).collect()
         };
@@ -125,21 +166,22 @@ impl Diff {
         let new = findings::rows(to.repo(), &later);
         for row in findings::rows(from.repo(), &earlier).iter().filter(|row| !new.contains(row)) {
             let at = row.place().map(|place| format!("{place}: ")).unwrap_or_default();
-            say(&format!("in {}: {at}error[{}]: {}\n", self.names().0, row.code, row.message));
+            say(&format!("in {earlier_name}: {at}error[{}]: {}\n", row.code, row.message));
         }
         self.args.report(to, &later);
     }
 
-    /// Whether both sides schedule from scratch: they differ in releases, not in revisions.
-    fn schedules_from_scratch(&self) -> bool {
-        self.args.fresh && self.from.is_none()
+    /// The names of the two sides.
+    fn names(&self, range: &Range, base: Option<&Earlier>) -> (String, String) {
+        let later = self.to_name.as_deref().unwrap_or(range.later());
+        let earlier = self.from_name.as_deref().or(base.map(|base| base.name.as_str())).unwrap_or(later);
+        (release::side_name(earlier, &self.from_version), release::side_name(later, &self.to_version))
     }
 
-    /// The names of the two sides.
-    fn names(&self) -> (String, String) {
-        let later = self.to.as_deref().unwrap_or(WORK_TREE);
-        let earlier = self.from.as_deref().unwrap_or(later);
-        (release::side_name(earlier, &self.from_version), release::side_name(later, &self.to_version))
+    /// Where the Markdown report finds the files that it names.
+    fn files(&self) -> markdown::Files {
+        let prefix = Place::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+        markdown::Files { prefix, url: self.link.clone() }
     }
 
     /// The command that prints the whole diff.
@@ -154,9 +196,6 @@ impl Diff {
         command
     }
 }
-
-/// The name of the work tree, where a revision would be named.
-const WORK_TREE: &str = "work tree";
 
 /// The key for digests of Secret values: `FEDERATE_DIGEST_KEY`, so that runs can be compared, or a random
 /// one.

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::access::AccessArgs;
 use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value};
 use federate_engine::actions::{Action, ActionKind, Actions};
 use federate_report::actions;
 use federate_session::Purpose;
@@ -129,7 +129,7 @@ impl Drift {
     fn show(&self, drifted: &Actions) -> Result<(), Fault> {
         match self.output {
             Output::Table if drifted.actions.is_empty() => print(&actions::no_drift(drifted)),
-            Output::Table => print(&actions::table(drifted, text_style(self.args.verbose))),
+            Output::Table => print(&actions::table(drifted, self.args.text_style())),
             Output::Markdown => print(&actions::markdown(drifted)),
             Output::Junit => print(&actions::junit(drifted)),
             Output::Json => print_value(drifted, Format::Json),

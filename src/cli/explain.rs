@@ -3,17 +3,23 @@
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, text_style};
-use federate_report::explanation;
+use super::{Exit, Fault, plan, print, print_value};
+use federate_kubernetes::ObjectRef;
+use federate_report::explanation::{self, ExplainedPolicy};
+use federate_session::{Named, Session};
 
 /// Explain where an object is placed, and why not elsewhere
 ///
 /// Shows, for each cluster, the filter that excluded it, its score, its replicas with the arithmetic, and the
-/// overrides with the paths that they changed.
+/// overrides with the paths that they changed. For an object that is placed nowhere, shows what keeps it from
+/// each policy. For a policy, shows what it places; for an override policy, what it changes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Explain {
-    /// The object, or the policy that places it, as KIND/NAME; KIND is case-insensitive
+    /// The object or policy, as KIND/NAME or KIND/NAMESPACE/NAME
+    ///
+    /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp.
+    #[arg(value_name = "KIND/NAME")]
     object: String,
 
     #[command(flatten)]
@@ -30,8 +36,10 @@ pub(super) struct Explain {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate explain deployment/worker -n data examples/repo
-  federate explain propagationpolicy/checkout -n shop examples/repo";
+  federate explain deployment/worker examples/repo
+  federate explain svc/search -n data examples/repo
+  federate explain pp/checkout -n shop examples/repo
+  federate explain clusteroverridepolicy/registries examples/repo";
 
 impl Explain {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -40,19 +48,53 @@ impl Explain {
         };
         let session = self.args.session(None, None)?;
         let found = session.find(kind, name, self.namespace.as_deref());
-        let id = found.map_err(|error| Fault::Failed(error.to_string()))?;
-        let mut findings = session.plan_findings();
-        findings.retain(|finding| finding.object.as_ref() == Some(&id));
-        let Some(mut explained) = session.explain(&id) else {
-            self.args.report(&session, &findings);
-            return Ok(Exit::Error);
+        match found.map_err(|error| Fault::Failed(error.to_string()))? {
+            Named::Object(id) => self.object(&session, &id),
+            Named::Policy(id) => {
+                let Some(policy) = session.explain_policy(&id) else { return Ok(Exit::Error) };
+                match policy.placed.as_slice() {
+                    [only] => self.object(&session, only),
+                    _ => self.policy(&session, &policy),
+                }
+            }
+        }
+    }
+
+    fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {
+        let mut found = session.plan_findings();
+        found.retain(|finding| finding.object.as_ref() == Some(id));
+        let Some(mut explained) = session.explain(id) else {
+            let unplaced = session.explain_unplaced(id, &found);
+            match self.output {
+                Format::Table => print(&explanation::unplaced(&unplaced))?,
+                format => print_value(&unplaced, format)?,
+            }
+            return Ok(outcome(&found));
         };
         explained.explanation.clusters.retain(|row| self.args.wants(&row.cluster));
-        if self.output == Format::Table {
-            print(&explanation::text(&explained, text_style(self.args.verbose)))?;
-        } else {
-            print_value(&explained, self.output)?;
+        match self.output {
+            Format::Table => print(&explanation::text(&explained, self.args.text_style()))?,
+            format => print_value(&explained, format)?,
         }
-        Ok(outcome(&findings))
+        Ok(outcome(&found))
+    }
+
+    fn policy(&self, session: &Session, policy: &ExplainedPolicy) -> Result<Exit, Fault> {
+        let mut found = session.check();
+        found.retain(|finding| finding.object.as_ref() == Some(&policy.policy));
+        if self.output == Format::Table {
+            let mut plan = session.plan_with_replicas();
+            plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
+            plan.unmatched.clear();
+            let style = federate_report::table::TextStyle { quiet: true, ..self.args.text_style() };
+            print(&explanation::policy(
+                policy,
+                &plan::table(session, &self.args.narrowed(&plan), false, style),
+            ))?;
+            self.args.report(session, &found);
+        } else {
+            print_value(policy, self.output)?;
+        }
+        Ok(outcome(&found))
     }
 }

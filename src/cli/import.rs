@@ -13,9 +13,11 @@ use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer
 use federate_engine::any_error;
 use federate_engine::import::{self, Taken, TakenObject};
 use federate_publish::file;
-use federate_repo::{File, Repo};
+use federate_repo::{File, Repo, Role};
 use federate_report::findings;
-use federate_session::DIALECTS;
+use federate_session::{DIALECTS, Options, Session};
+use federate_source::WorkTree;
+use federate_source::git::Place;
 
 mod args;
 #[cfg(feature = "live")]
@@ -49,9 +51,10 @@ pub(super) struct Import {
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "context")]
     files: Vec<PathBuf>,
 
-    /// The control plane that will adopt the objects
-    #[arg(long = "as", value_name = "DIALECT", default_value = "kubeadmiral")]
-    dialect: String,
+    /// The control plane that will adopt the objects [default: that of the policies in the repo, or else
+    /// kubeadmiral]
+    #[arg(long = "as", value_name = "DIALECT")]
+    dialect: Option<String>,
 
     /// The propagation policy that places them, in the namespace of each object
     ///
@@ -64,7 +67,7 @@ pub(super) struct Import {
     cluster_policy: Option<String>,
 
     /// The clusters that adopt running objects [default: that of --context; with -f all]
-    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',')]
     clusters: Vec<String>,
 
     /// Write each file back instead of printing it
@@ -90,7 +93,7 @@ pub(super) struct Import {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate import deploy,svc -n shop --context eu-1 --policy checkout --repo examples/repo
+  federate import deploy,svc -n shop --context eu-1 --repo examples/repo
   federate import deploy/checkout -n shop --context eu-1 --as karmada --minimal -o yaml
   kubectl get deploy,svc -n shop -o yaml | federate import -f - --policy checkout > live.yaml
   federate import -f live.yaml --policy checkout --cluster eu-1 eu-2 --in-place
@@ -108,12 +111,9 @@ enum Show {
 
 impl Import {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let importer = import::importer(DIALECTS, &self.dialect).map_err(|known| {
-            Fault::Failed(format!(
-                "`{}` cannot import objects; --as can be {}",
-                self.dialect,
-                known.join(", ")
-            ))
+        let dialect = self.dialect()?;
+        let importer = import::importer(DIALECTS, &dialect).map_err(|known| {
+            Fault::Failed(format!("`{dialect}` cannot import objects; --as can be {}", known.join(", ")))
         })?;
         self.validate(&importer)?;
         if let Some(context) = &self.live.context {
@@ -135,6 +135,33 @@ impl Import {
         }
         self.note(&importer);
         Ok(outcome(&taken.findings))
+    }
+
+    /// The dialect that `--as` names, or else that of the policies in the repo. Outside of a repository, objects from
+    /// files belong to no repo.
+    fn dialect(&self) -> Result<String, Fault> {
+        if let Some(dialect) = &self.dialect {
+            return Ok(dialect.clone());
+        }
+        let repo = &self.live.repo;
+        let known = self.live.context.is_some() || Place::of(repo).is_ok();
+        let tree = WorkTree::open(repo).ok().filter(|_| known);
+        let session = tree.map(|tree| Session::open(&tree, Options::default()));
+        let claimed = session.iter().flat_map(|session| &session.repo().claimed);
+        let mut names: Vec<&str> =
+            claimed.filter(|one| one.role != Role::Inventory).map(|one| one.dialect).collect();
+        names.sort_unstable();
+        names.dedup();
+        match names.as_slice() {
+            [] => Ok("kubeadmiral".to_owned()),
+            [one] => Ok((*one).to_owned()),
+            _ if self.live.context.is_none() => Ok("kubeadmiral".to_owned()),
+            several => Err(Fault::Failed(format!(
+                "the repo {} has policies of {}: choose one with --as",
+                repo.display(),
+                several.join(" and ")
+            ))),
+        }
     }
 
     #[cfg(not(feature = "live"))]

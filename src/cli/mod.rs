@@ -3,17 +3,16 @@
 //! Results go to standard output, everything else to standard error.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anstream::AutoStream;
 use anstream::stream::RawStream;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use federate_report::table::TextStyle;
-
 mod access;
 mod apply;
 mod check;
+mod cluster_names;
 mod commit;
 mod completions;
 mod diff;
@@ -21,8 +20,10 @@ mod drift;
 mod exit;
 mod explain;
 mod import;
+mod init;
 #[cfg(feature = "live")]
 mod install;
+mod man;
 mod members;
 mod plan;
 mod release;
@@ -77,6 +78,7 @@ Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(init::Init),
     Render(render::Render),
     Commit(commit::Commit),
     Plan(plan::Plan),
@@ -94,11 +96,12 @@ enum Command {
     #[cfg(feature = "live")]
     Install(install::Install),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Runs the command line.
 pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
         Ok(cli) => cli,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Error } else { Exit::Clean };
@@ -109,6 +112,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     choose_color(cli.color);
     let outcome = match cli.command {
+        Command::Init(command) => command.run(),
         Command::Render(command) => command.run(),
         Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
@@ -125,6 +129,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         #[cfg(feature = "live")]
         Command::Install(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
+        Command::Man(command) => command.run(Cli::command()),
     };
     match outcome {
         Ok(exit) => exit,
@@ -160,13 +165,6 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
 /// Prints to standard error, and ignores that it may be closed.
 fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
-}
-
-/// The style of text for standard output.
-fn text_style(full: bool) -> TextStyle {
-    let terminal = io::stdout().is_terminal();
-    let width = terminal_size::terminal_size().filter(|_| terminal).map_or(120, |(w, _)| usize::from(w.0));
-    TextStyle { width: width.max(60), color: use_color(&io::stdout()), full }
 }
 
 /// Makes the choice of `--color` that of all streams.

@@ -2,12 +2,15 @@
 
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, text_style};
+use super::{Exit, Fault, print, print_value, say};
 use federate_engine::previous;
-use federate_report::table;
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_report::plan as report;
+use federate_report::table::TextStyle;
+use federate_session::Session;
 
 /// Print where each object is placed, with how many replicas, and why not
 ///
@@ -20,30 +23,86 @@ pub(super) struct Plan {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: Output,
+}
+
+/// The output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For a terminal, within its width
+    Table,
+    /// A table with every column and every cluster
+    Wide,
+    /// The names of the objects, as `explain` reads them
+    Name,
+    /// For scripts
+    Json,
+    /// For scripts and people
+    Yaml,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   federate plan examples/repo --cluster eu-1
+  federate plan examples/repo -o wide
   federate plan examples/repo -o json > plan.json
   federate plan examples/repo --previous plan.json";
+
+/// How many objects without a policy are reported one by one.
+const UNMATCHED: usize = 5;
 
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let session = self.args.session(None, None)?;
         let plan = self.args.narrowed(session.plan());
-        if self.output == Format::Table {
-            print(&table::plan(&plan, session.clusters().len(), text_style(self.args.verbose)))?;
-        } else if self.output == Format::Yaml {
-            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            previous::write_in_full(&plan, &mut out)?;
-            out.flush()?;
-        } else {
-            print_value(plan.as_ref(), self.output)?;
+        match self.output {
+            Output::Table | Output::Wide => print(&self.table(&session))?,
+            Output::Name => print(&report::names(&plan))?,
+            Output::Json => print_value(plan.as_ref(), Format::Json)?,
+            Output::Yaml => {
+                let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+                previous::write_in_full(&plan, &mut out)?;
+                out.flush()?;
+            }
         }
         let findings = session.plan_findings();
-        self.args.report(&session, &findings);
+        let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
+        let many = findings.iter().filter(|finding| unmatched(finding)).count();
+        if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {
+            // The table has them already.
+            let others: Vec<Finding> =
+                findings.iter().filter(|finding| !unmatched(finding)).cloned().collect();
+            self.args.report(&session, &others);
+            if !self.args.quiet {
+                say(&format!(
+                    "warning[unmatched]: no policy matches {many} objects; `federate explain KIND/NAME` says what keeps \
+                     one from each policy\n"
+                ));
+            }
+        } else {
+            self.args.report(&session, &findings);
+        }
         Ok(outcome(&findings))
     }
+
+    fn table(&self, session: &Session) -> String {
+        let plan = session.plan_with_replicas();
+        table(session, &self.args.narrowed(&plan), self.output == Output::Wide, self.args.text_style())
+    }
+}
+
+/// The plan as a table, with every column and cluster if it is `wide`.
+pub(super) fn table(
+    session: &Session,
+    plan: &federate_dialect::Plan,
+    wide: bool,
+    style: TextStyle,
+) -> String {
+    let dialects = session.dialects();
+    let is_policy = |id: &ObjectRef| dialects.iter().any(|one| one.role(&id.api_version, &id.kind).is_some());
+    report::table(
+        plan,
+        report::Context { clusters: session.clusters().len(), is_policy: &is_policy, wide },
+        style,
+    )
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, say, text_style};
+use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
@@ -87,7 +87,7 @@ impl Render {
             return Ok(());
         }
         let report = Report::new("the last good state", "now", &changes);
-        print(&text::text(&report, text::Detail::Fields, text_style(self.args.verbose)))
+        print(&text::text(&report, text::Detail::Fields, self.args.text_style()))
     }
 
     /// Renders once. Returns what was written, for comparison with the next run. `kept` is the session of the

@@ -47,6 +47,11 @@ impl RevisionArgs {
         }
     }
 
+    /// Whether the work tree is read.
+    pub(super) fn is_work_tree(&self) -> bool {
+        self.rev.is_none()
+    }
+
     /// Opens the repo at a revision.
     pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
         self.revision(repo, rev)?.map_err(|e| failed(&e))

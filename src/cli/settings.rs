@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use federate_engine::snapshot::Stored;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
 use federate_report::findings;
+use federate_report::table::TextStyle;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::Place;
@@ -42,6 +44,8 @@ pub(super) enum FailOn {
     Unschedulable,
     /// A template that no policy matches
     Unmatched,
+    /// Replicas that no cluster gets, or that a scenario loses
+    LostReplicas,
 }
 
 impl FailOn {
@@ -49,6 +53,7 @@ impl FailOn {
         match self {
             Self::Unschedulable => "unschedulable",
             Self::Unmatched => "unmatched",
+            Self::LostReplicas => "lost-replicas",
         }
     }
 }
@@ -108,8 +113,8 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
 
-    /// Show or write only these clusters; scheduling still considers all
-    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append, help_heading = COMMON)]
+    /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON)]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
@@ -148,6 +153,11 @@ impl RepoArgs {
     /// Opens the work tree, or the revision given with `--rev`.
     pub(super) fn open(&self) -> Result<Opened, Fault> {
         self.revision.open(&self.repo)
+    }
+
+    /// Whether the work tree is read, not a revision.
+    pub(super) fn is_work_tree(&self) -> bool {
+        self.revision.is_work_tree()
     }
 
     /// Opens the repo at another revision.
@@ -334,6 +344,23 @@ impl RepoArgs {
         plan.placements.retain(|placement| !placement.clusters.is_empty());
         plan.unmatched.clear();
         Cow::Owned(plan)
+    }
+
+    /// The style of text for standard output.
+    pub(super) fn text_style(&self) -> TextStyle {
+        let out = std::io::stdout();
+        let width = terminal_size::terminal_size().filter(|_| out.is_terminal());
+        TextStyle {
+            width: width.map(|(columns, _)| usize::from(columns.0).max(40)),
+            color: use_color(&out),
+            full: self.verbose,
+            quiet: self.quiet,
+        }
+    }
+
+    /// Whether `--fail-on` makes findings with this code errors.
+    pub(super) fn fails_on(&self, code: &str) -> bool {
+        self.fail_on.iter().any(|what| what.code() == code)
     }
 
     /// Prints findings to standard error: errors always, warnings unless `--quiet`.

@@ -5,7 +5,7 @@ use crate::sandbox::Sandbox;
 #[test]
 fn a_clean_repo_is_clean() {
     let ran = Sandbox::web().run("check").code(0);
-    assert_eq!(ran.out, "clean: 1 template, 2 clusters\n");
+    assert_eq!(ran.out, "clean: 1 template and 2 clusters\n");
 }
 
 #[test]

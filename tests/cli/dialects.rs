@@ -135,7 +135,7 @@ fn a_template_that_two_dialects_place_is_an_error_that_names_both_policies() {
     let both = "Deployment shop/web is placed by both PropagationPolicy shop/web (karmada) and PropagationPolicy \
                 shop/web (kubeadmiral)";
     assert!(ran.err.contains(both), "{}", ran.err);
-    assert!(ran.err.contains("web.yaml:1"), "{}", ran.err);
+    assert!(ran.err.contains("web.yaml:4"), "{}", ran.err);
     assert!(!repo.path("out").exists());
     // Also if one of them contains the object.
     repo.write("web.yaml", deployment(""));

@@ -78,16 +78,16 @@ fn a_policy_that_moves_things() {
     assert_eq!(
         ran.out,
         "\
-main → work tree: 1 object moved; 2 manifests differ in 2 clusters
+main → work tree: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
+
+Deleted from clusters
+  - m1: Deployment shop/web
 
 Where things run
   ~ Deployment shop/web moved, 4 replicas
       2 → –            m1
       2 → 4            m2
       by PropagationPolicy shop/web
-
-Would be pruned
-  - m1: Deployment shop/web
 "
     );
     let ran = sandbox.run("diff --from main -o markdown").code(1);
@@ -95,7 +95,7 @@ Would be pruned
         ran.out,
         "\
 <!-- federate diff -->
-### federate: 1 object moved; 2 manifests differ in 2 clusters
+### federate: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
 
 `main` → `work tree`
 
@@ -111,16 +111,16 @@ Would be pruned
 | `m1` | −2 |  |  | 1 |
 | `m2` | +2 |  | 1 |  |
 
+#### Deleted from clusters
+
+- `m1`: `Deployment shop/web`
+
 #### Where things run
 
 | object | clusters | before | after | why |
 |---|---|--:|--:|---|
 | `Deployment shop/web` | `m1` | 2 | – | by `PropagationPolicy shop/web` |
 |  | `m2` | 2 | 4 |  |
-
-#### Would be pruned
-
-- `m1`: `Deployment shop/web`
 "
     );
 }
@@ -133,7 +133,7 @@ fn a_template_that_changes() {
     assert_eq!(
         ran.out,
         "\
-main → work tree: 2 manifests differ in 2 clusters
+main → work tree: 2 manifests changed in 2 clusters
 
 What changes
   ~ Deployment shop/web in m1, m2
@@ -190,7 +190,8 @@ fn clusters_come_and_go() {
     let out = sandbox.run("diff --from main").code(1).out;
     assert!(out.contains("1 cluster joins; 1 cluster leaves"), "{out}");
     assert!(out.contains("Clusters\n  + m3\n  - m2\n"), "{out}");
-    assert!(out.contains("- m2: Deployment shop/web (left behind: no longer in the inventory)"), "{out}");
+    let left = "Left behind in clusters that leave the inventory\n  - m2: Deployment shop/web\n";
+    assert!(out.contains(left), "{out}");
     sandbox.run("diff --from main --cluster m2").code(1);
     let only = sandbox.run("diff --from main --cluster m3").code(1).out;
     assert!(!only.contains("m2") && only.contains("m3"), "{only}");
@@ -205,7 +206,7 @@ fn what_is_gone_would_be_pruned() {
     std::fs::remove_file(sandbox.path("c.yaml")).unwrap();
     let out = sandbox.run("diff --from main -q").code(1).out;
     assert!(
-        out.contains("Would be pruned\n  - m1, m2: ConfigMap shop/c0000, ConfigMap shop/c0001\n"),
+        out.contains("Deleted from clusters\n  - m1, m2: ConfigMap shop/c0000, ConfigMap shop/c0001\n"),
         "{out}"
     );
 }
@@ -272,11 +273,20 @@ fn the_same_in_a_hundred_clusters_is_shown_once() {
 #[test]
 fn a_comment_stays_below_its_limit() {
     let fleet = Sandbox::new().file("clusters.yaml", CLUSTERS).file("p.yaml", everywhere("ConfigMap"));
-    let sandbox = committed(fleet.file("c.yaml", configs(1500, "before")));
-    sandbox.write("c.yaml", configs(1500, "after"));
+    // Each object has a key of its own, so that no two changes are alike.
+    let configs = |value: &str| -> String {
+        let one = |at| {
+            format!(
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at:04}, namespace: shop}}\ndata: {{key{at}: {value}}}\n"
+            )
+        };
+        (0..1500).map(one).collect()
+    };
+    let sandbox = committed(fleet.file("c.yaml", configs("before")));
+    sandbox.write("c.yaml", configs("after"));
     let out = sandbox.run("diff --from main -o markdown").code(1).out;
     assert!(out.len() < 60_000, "{}", out.len());
-    assert!(out.contains("3000 manifests differ in 2 clusters"), "{}", &out[..200]);
+    assert!(out.contains("3000 manifests changed in 2 clusters"), "{}", &out[..200]);
     assert!(out.contains("To see everything: `federate diff . --from main`"), "{}", &out[out.len() - 300..]);
     let text = sandbox.run("diff --from main").code(1).out;
     assert_eq!(text.matches("/data/key").count(), 1500);
@@ -319,7 +329,8 @@ fn new_findings_are_shown() {
     sandbox.write("c.yaml", configs(1, "a"));
     let ran = sandbox.run("diff --from main").code(1);
     assert_eq!(ran.err, "");
-    assert!(ran.out.contains("No longer matched by a policy\n  ConfigMap shop/c0000\n"), "{}", ran.out);
+    let new = "Objects without a policy\n  ConfigMap shop/c0000: new, and no policy matches it\n";
+    assert!(ran.out.contains(new), "{}", ran.out);
     assert!(ran.out.contains("New findings\n  warning[unmatched] no policy places"), "{}", ran.out);
     // Findings of the earlier side are not new, even if their lines have changed.
     commit(&sandbox);
@@ -399,4 +410,121 @@ fn json_is_as_its_schema_says() {
     }
     assert_eq!((&diff["apiVersion"], &diff["kind"]), (&json!("federate.dev/v1alpha1"), &json!("Diff")));
     valid(&diff, &schema, &schema, "");
+}
+
+/// A branch with a commit of its own, while `main` has moved on.
+fn diverged() -> Sandbox {
+    let sandbox = web();
+    sandbox.git("checkout -q -b feature");
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    commit(&sandbox);
+    sandbox.git("checkout -q main");
+    sandbox.write("c.yaml", configs(1, "a"));
+    sandbox.write("p.yaml", everywhere("ConfigMap"));
+    commit(&sandbox);
+    sandbox.git("checkout -q feature");
+    sandbox
+}
+
+#[test]
+fn what_the_base_gained_since_is_not_shown_as_reverted() {
+    let sandbox = diverged();
+    let base = sandbox.git("merge-base main feature");
+    for line in ["diff", "diff --from main", "diff --from main --to feature", "diff --from main...feature"] {
+        let out = sandbox.run(line).code(1).out;
+        assert!(out.starts_with(&format!("main (merge base {}) → ", &base[..10])), "{line}: {out}");
+        assert!(out.contains("nginx:1.27 → nginx:1.28") && !out.contains("ConfigMap"), "{line}: {out}");
+    }
+    for line in ["diff --from main..", "diff --from main..feature", "diff --from main.. --to feature"] {
+        let out = sandbox.run(line).code(1).out;
+        assert!(out.starts_with("main → "), "{line}: {out}");
+        assert!(out.contains("Deleted from clusters\n  - m1, m2: ConfigMap shop/c0000"), "{line}: {out}");
+    }
+    let said = sandbox.run("diff --from main..feature --to main").code(2).err;
+    assert!(said.contains("--from names both revisions, main and feature"), "{said}");
+}
+
+#[test]
+fn the_default_base_is_the_default_branch_of_origin() {
+    let sandbox = diverged();
+    sandbox.git("update-ref refs/remotes/origin/trunk main");
+    sandbox.git("symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/trunk");
+    let out = sandbox.run("diff").code(1).out;
+    assert!(out.starts_with("origin/trunk (merge base "), "{out}");
+}
+
+#[test]
+fn unrelated_histories_are_compared_only_directly() {
+    let sandbox = web();
+    sandbox.git("checkout -q --orphan other");
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    commit(&sandbox);
+    let said = sandbox.run("diff --from main").code(2).err;
+    assert!(said.contains("their histories have no commit in common"), "{said}");
+    assert!(said.contains("write --from main.."), "{said}");
+    sandbox.run("diff --from main..").code(1);
+}
+
+#[test]
+fn quiet_leaves_the_summary_and_the_warnings_out() {
+    let sandbox = web();
+    assert_eq!(sandbox.run("diff -q --from main").code(0).out, "");
+    sandbox.write("c.yaml", configs(1, "a"));
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let out = sandbox.run("diff -q --from main").code(1).out;
+    assert!(out.starts_with("What changes\n") && !out.contains("New findings"), "{out}");
+}
+
+#[test]
+fn warnings_that_count_as_errors_do_not_suppress_the_report() {
+    let sandbox = web();
+    sandbox.write("c.yaml", configs(1, "a"));
+    let ran = sandbox.run("diff --from main --fail-on unmatched -o markdown").code(2);
+    assert!(ran.out.contains("`ConfigMap shop/c0000`: new, and no policy matches it"), "{}", ran.out);
+    assert!(ran.err.contains("error[unmatched]"), "{}", ran.err);
+}
+
+#[test]
+fn findings_of_check_are_among_the_new_findings() {
+    let sandbox = web();
+    sandbox.write("unused.yaml", POLICY.replace("name: web", "name: nothing"));
+    let out = sandbox.run("diff --from main").code(0).out;
+    assert!(out.contains("New findings\n  warning[unused-policy]"), "{out}");
+}
+
+#[test]
+fn places_in_a_comment_start_at_the_root_and_are_linked() {
+    let sandbox = Sandbox::new();
+    for (name, text) in [("web.yaml", WEB), ("clusters.yaml", CLUSTERS), ("policy.yaml", POLICY)] {
+        sandbox.write(&format!("deploy/{name}"), text);
+    }
+    let sandbox = committed(sandbox);
+    sandbox.write("deploy/c.yaml", configs(1, "a"));
+    let line = "diff deploy --from main --from-name trunk --to-name feature -o markdown";
+    let out = sandbox.run(line).code(1).out;
+    assert!(out.contains("`trunk` → `feature`") && out.contains("(`deploy/c.yaml:4`)"), "{out}");
+    let out = sandbox.run(&format!("{line} --link https://host.example/o/r/blob/abc")).code(1).out;
+    assert!(out.contains("[`deploy/c.yaml:4`](https://host.example/o/r/blob/abc/deploy/c.yaml#L4)"), "{out}");
+}
+
+#[test]
+fn changes_of_the_same_field_to_different_values_are_folded() {
+    let fleet = Sandbox::new().file("clusters.yaml", CLUSTERS).file("p.yaml", everywhere("ConfigMap"));
+    let sandbox = committed(fleet.file("c.yaml", configs(40, "before")));
+    sandbox.write("c.yaml", configs(40, "after"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert_eq!(out.matches("/data/key").count(), 1, "{out}");
+    assert!(out.contains("the same fields, each with its own values; one of them:"), "{out}");
+}
+
+#[test]
+fn a_cluster_that_is_only_added_moves_nothing() {
+    let narrow = POLICY
+        .replace("Divided", "Duplicated")
+        .replace("placement:\n", "placement:\n    clusterAffinity: {clusterNames: [m1]}\n");
+    let sandbox = committed(Sandbox::web().file("policy.yaml", &narrow));
+    sandbox.write("policy.yaml", narrow.replace("[m1]", "[m1, m2]"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains(": 1 object placed on more clusters; 1 manifest added in 1 cluster;"), "{out}");
+    assert!(out.contains("~ Deployment shop/web placed on more clusters"), "{out}");
 }

@@ -1,6 +1,6 @@
 //! `federate explain`
 
-use crate::sandbox::{CLUSTERS, Sandbox};
+use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
 #[test]
 fn it_names_the_filter_the_arithmetic_and_the_override() {
@@ -25,9 +25,9 @@ spec:
     for words in [
         "Deployment shop/web (web.yaml:1), placed by karmada",
         "PropagationPolicy shop/web (policy.yaml:1) matches by name, priority 0",
-        "4 replicas divided by weight (Webster's method): m1 1 → 2, m2 1 → 2",
+        "4 replicas divided by weight (Webster's method): m1 2 (weight 1), m2 2 (weight 1)",
         "TaintToleration: the policy does not tolerate its taint `gpu=only:NoSchedule`",
-        "m2: OverridePolicy shop/registry (override.yaml:1) changed /spec/template/spec/containers/0/image",
+        "m2: OverridePolicy shop/registry (override.yaml:1) changed /spec/template/spec/containers[name=web]/image",
     ] {
         assert!(ran.out.contains(words), "`{words}` is not in\n{}", ran.out);
     }
@@ -53,4 +53,74 @@ fn a_policy_stands_for_what_it_places() {
     let repo = Sandbox::web();
     let by_policy = repo.run("explain propagationpolicy/web").code(0);
     assert_eq!(by_policy.out, repo.run("explain deployment/web").code(0).out);
+    assert_eq!(by_policy.out, repo.run("explain pp/web").code(0).out);
+    assert_eq!(by_policy.out, repo.run("explain deploy/shop/web").code(0).out);
+    repo.write("more.yaml", WEB.replace("name: web", "name: api"));
+    repo.write("policy.yaml", POLICY.replace("    name: web\n", ""));
+    let several = repo.run("explain pp/web").code(0).out;
+    assert!(
+        several.starts_with("PropagationPolicy shop/web (policy.yaml:1) places 2 objects\n"),
+        "{several}"
+    );
+    assert!(several.contains("Deployment shop/api") && several.contains("Deployment shop/web"), "{several}");
+}
+
+#[test]
+fn an_override_policy_names_what_it_changes() {
+    let repo = Sandbox::web();
+    let policy = |cluster: &str| {
+        format!(
+            "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {{name: registry, namespace: shop}}
+spec:
+  overrideRules:
+  - targetCluster: {{clusterNames: [{cluster}]}}
+    overriders: {{imageOverrider: [{{component: Registry, operator: add, value: us.example.com}}]}}
+"
+        )
+    };
+    repo.write("override.yaml", policy("m2"));
+    let ran = repo.run("explain op/registry").code(0);
+    assert_eq!(
+        ran.out,
+        "OverridePolicy shop/registry (override.yaml:1) overrides 1 object
+
+  Deployment shop/web in m2: /spec/template/spec/containers[name=web]/image
+"
+    );
+    repo.write("override.yaml", policy("m3"));
+    let ran = repo.run("explain op/registry").code(0);
+    assert_eq!(ran.out, "OverridePolicy shop/registry (override.yaml:1) changes no manifest\n");
+    assert!(ran.err.contains("warning[unused-override]"), "{}", ran.err);
+}
+
+#[test]
+fn an_object_that_is_placed_nowhere_is_explained() {
+    let repo = Sandbox::web();
+    repo.write("web.yaml", WEB.replace("name: web", "name: shop-web"));
+    let ran = repo.run("explain deploy/shop-web").code(0);
+    assert!(
+        ran.out.starts_with("Deployment shop/shop-web (web.yaml:1) is placed on no cluster\n"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("no policy places"), "{}", ran.out);
+    let missing = repo.run("explain deploy/shop-wb").code(2);
+    assert!(missing.err.contains("did you mean deployment.apps/shop/shop-web?"), "{}", missing.err);
+}
+
+#[test]
+fn many_equal_clusters_share_a_line() {
+    let repo = Sandbox::web();
+    let cluster = |at| {
+        let taint = if at < 90 { "{taints: [{key: gpu, effect: NoSchedule}]}" } else { "{}" };
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: m{at:02}}}\nspec: {taint}\n"
+        )
+    };
+    repo.write("clusters.yaml", (0..95).map(cluster).collect::<String>());
+    let out = repo.run("explain deploy/web").code(0).out;
+    assert!(out.contains("    m00 and 89 more         -  TaintToleration: "), "{out}");
+    assert!(repo.run("explain deploy/web -v").code(0).out.contains("m42"));
 }

@@ -192,7 +192,7 @@ fn uneditable_styles_are_rewritten_and_reported() {
     let text = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  labels: &l {a: b}\n  name: x\n  annotations: *l\n";
     let repo = Sandbox::new().file("a.yaml", text);
     let ran = repo.run("import -f a.yaml --policy p").code(0);
-    assert!(ran.err.contains("warning[rewritten]") && ran.err.contains("a.yaml:1:1"), "{}", ran.err);
+    assert!(ran.err.contains("warning[rewritten]") && ran.err.contains("a.yaml:5:3"), "{}", ran.err);
     let object = &objects(&ran.out)[0];
     assert_eq!(
         object["metadata"]["labels"],

@@ -25,7 +25,7 @@ apiVersion: types.kubefed.io/v1beta1
 kind: FederatedDeployment
 metadata: {name: web, namespace: shop}
 spec:
-  template: {spec: {replicas: 2, template: {spec: {containers: [{name: web, image: a}]}}}}
+  template: {spec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: a}]}}}}
   overrides:
   - clusterName: alpha
     clusterOverrides: [{path: /spec/template/spec/containers/0/image, value: b}]
@@ -53,7 +53,7 @@ fn each_cluster_is_explained() {
         "round 1, 10 by weight over 2",
         "FederatedNamespace shop/shop excludes it: not named in `placement.clusters`; the 5 replicas scheduled there are lost",
         "it is not ready, so the scheduler skips it",
-        "alpha: FederatedDeployment shop/web (shop.yaml:6) changed /spec/template/spec/containers/0/image",
+        "alpha: FederatedDeployment shop/web (shop.yaml:6) changed /spec/template/spec/containers[name=web]/image",
         "alpha: ReplicaSchedulingPreference shop/web (shop.yaml:15) changed /spec/replicas",
     ] {
         assert!(ran.out.contains(words), "`{words}` is not in\n{}", ran.out);

@@ -26,10 +26,12 @@ mod help;
 mod hostile_git;
 mod hostile_repo;
 mod import;
+mod init;
 #[cfg(feature = "lua")]
 mod interpreter;
 mod kubefed;
 mod leaks;
+mod mistakes;
 mod plan;
 mod render;
 mod revision;

@@ -67,7 +67,7 @@ fn a_template_without_policy_is_a_warning_unless_asked_otherwise() {
     let repo = Sandbox::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS);
     let ran = repo.run("plan").code(0);
     assert!(ran.err.contains("warning[unmatched]"), "{}", ran.err);
-    assert!(ran.err.contains("web.yaml:1"), "{}", ran.err);
+    assert!(ran.err.contains("web.yaml:4"), "{}", ran.err);
     repo.run("plan --fail-on unmatched").code(2);
 }
 
@@ -79,7 +79,7 @@ fn an_unschedulable_template_says_why() {
         CLUSTERS.replace("spec: {", "spec: {taints: [{key: a, effect: NoSchedule}], "),
     );
     let ran = repo.run("plan").code(0);
-    assert!(ran.out.contains("NoClusterFit: 0/2 clusters are available: 2 have a taint"), "{}", ran.out);
+    assert!(ran.out.contains("NoClusterFit: 0/2 clusters are available: 2 with a taint"), "{}", ran.out);
     repo.run("plan --fail-on unschedulable").code(2);
 }
 
@@ -148,4 +148,67 @@ spec:
     repo.write("plan.json", uneven.to_string());
     let kept = repo.run("plan -o json --previous plan.json").code(0).json();
     assert_eq!(kept["placements"][0]["clusters"], json!([{"name": "m1", "replicas": 4}]));
+}
+
+#[test]
+fn several_clusters_are_named_without_taking_the_repo() {
+    let repo = Sandbox::web();
+    repo.write("apps/web.yaml", "");
+    for line in ["plan --cluster m1 m2 .", "plan --cluster m1,m2 .", "plan . --cluster m1 --cluster m2"] {
+        let out = repo.run(line).code(0).out;
+        assert!(out.contains("all 2 × 2"), "{line}: {out}");
+    }
+    let empty = repo.run("plan --cluster m1 apps").code(2);
+    assert!(empty.err.contains("no cluster `m1` in the inventory"), "{}", empty.err);
+}
+
+#[test]
+fn names_are_what_explain_reads() {
+    let repo = Sandbox::web();
+    assert_eq!(repo.run("plan -o name").code(0).out, "deployment.apps/shop/web\n");
+    repo.run("explain deployment.apps/shop/web").code(0);
+}
+
+#[test]
+fn quiet_prints_the_rows_alone() {
+    let out = Sandbox::web().run("plan -q").code(0).out;
+    assert_eq!(out.lines().count(), 2, "{out}");
+}
+
+#[test]
+fn replicas_are_those_of_the_manifests() {
+    let repo = Sandbox::web();
+    // Duplicated replicas are those of the template; an override changes them in one cluster.
+    repo.write("policy.yaml", POLICY.replace("Divided", "Duplicated"));
+    repo.write(
+        "override.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: fewer, namespace: shop}
+spec:
+  overrideRules:
+  - targetCluster: {clusterNames: [m2]}
+    overriders: {plaintext: [{path: /spec/replicas, operator: replace, value: 1}]}
+",
+    );
+    let out = repo.run("plan").code(0).out;
+    assert!(out.contains("        5  m1:4 m2:1"), "{out}");
+}
+
+#[test]
+fn nothing_is_cut_in_a_pipe() {
+    let repo = Sandbox::new().file("policy.yaml", POLICY.replace("Divided", "Duplicated"));
+    let name = "a-name-that-is-longer-than-the-column-of-any-terminal-that-people-use";
+    let long = |text: &str| text.replace("name: web", &format!("name: {name}"));
+    repo.write("web.yaml", long(WEB));
+    repo.write("policy.yaml", long(POLICY));
+    let cluster = |at| {
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: member-{at:03}}}\n"
+        )
+    };
+    repo.write("clusters.yaml", (0..60).map(cluster).collect::<String>());
+    let out = repo.run("plan").code(0).out;
+    let row = out.lines().nth(1).unwrap();
+    assert!(row.contains(name) && row.contains("member-003") && !out.contains('…'), "{out}");
 }

@@ -9,6 +9,7 @@ use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
@@ -41,7 +42,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     };
     let placement = decision.place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
-        let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
+        let message = format!("{}: {}: {}", template.id, unschedulable.reason, unschedulable.message);
         let help =
             format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
         decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
@@ -112,6 +113,8 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
         return None;
     }
     let kind = if namespace.is_some() { "OverridePolicy" } else { "ClusterOverridePolicy" };
+    let there = plane.overrides.names(namespace);
+    let near = missing.first().and_then(|name| similar(name, &there));
     let message = format!(
         "{} is not placed: {} waits for {kind} {}, which is not in the repo",
         template.id,
@@ -120,7 +123,10 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
     );
     let mut finding = Finding::error("waiting-for-dependent-overrides", template, message)
         .at("/spec/dependentOverrides")
-        .help("add the override policy, or take its name out of `dependentOverrides`");
+        .help(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "add the override policy, or take its name out of `dependentOverrides`".to_owned(),
+        });
     finding.origin = Some(policy.object.origin.clone());
     Some(finding)
 }
@@ -249,7 +255,7 @@ impl<'d, 'a> Decision<'d, 'a> {
                 Err(failure) => self.keep(&mut row, &mut memory, &failure),
             }
         } else {
-            trace.step(|| "not scheduled again: nothing has changed that triggers it".to_owned());
+            trace.step(|| "not scheduled again: nothing has changed that requires it, so the previous placement is kept".to_owned());
             // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
@@ -269,8 +275,11 @@ impl<'d, 'a> Decision<'d, 'a> {
         previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
     }
 
-    fn trigger(&self) -> Option<&'static str> {
-        let Some(previous) = self.previous else { return Some("it has not been placed before") };
+    /// Why the object is scheduled; `None` if the previous placement is kept.
+    pub(super) fn trigger(&self) -> Option<&'static str> {
+        let Some(previous) = self.previous else {
+            return Some("the previous plan, if any, does not place it");
+        };
         let before = self.memory.applied_placement.as_ref();
         let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));
         let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();

@@ -4,7 +4,7 @@
 use super::decide::Decision;
 use super::matching::{self, Match};
 use super::memory::SchedulerMemory;
-use super::schedule::Trace;
+use super::schedule::{Strategy, Trace};
 use super::selector::Strength;
 use super::{Karmadas, NAME, RELEASES, manifest};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
@@ -88,7 +88,11 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
     }
     let row = |cluster: &federate_kubernetes::Cluster| {
         let chosen = placement.clusters.has(&cluster.name);
-        let why = if chosen { "needed there" } else { "not needed there" };
+        let why = match (chosen, placement.required_by.is_empty()) {
+            (true, true) => "every cluster receives it",
+            (true, false) => "an object that refers to it is placed there",
+            (false, _) => "no object that refers to it is placed there",
+        };
         ClusterVerdict {
             cluster: cluster.name.clone(),
             chosen,
@@ -145,16 +149,26 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
     let affinity = SchedulerMemory::of(&placement.memory).affinity;
     let subject = decision.subject();
     let policy = decision.policy;
+    let strategy = Strategy::of(policy.spec.placement.replica_scheduling.as_ref());
+    // Spread constraints prefer clusters with more available replicas.
+    let by_capacity = matches!(strategy, Strategy::Dynamic | Strategy::Aggregated)
+        || !policy.spec.placement.spread_constraints.is_empty();
+    let unused = unused(decision, placement, strategy);
     let eligibility = policy.eligibility(plane.clusters);
     let refusals =
         decision.scheduler().refusals(&subject, &policy.spec.placement, eligibility, affinity.as_deref());
     let rows = plane.clusters.iter().zip(refusals).enumerate();
     rows.map(|(index, (cluster, refusal))| {
         let placed = placement.clusters.named(&cluster.name);
-        let mut why = reason(placement, refusal.as_ref().map(|r| r.1.as_str()), placed.is_some());
-        if decision.workload.replicas > 0 && refusal.is_none() {
+        let mut why = match refusal.as_ref() {
+            Some((_, words)) if placed.is_some() => format!("kept from the previous plan, although {words}"),
+            Some((_, words)) => words.clone(),
+            None if placed.is_some() => "chosen".to_owned(),
+            None => format!("eligible, but {unused}"),
+        };
+        if by_capacity && decision.workload.replicas > 0 && refusal.is_none() {
             match cluster.capacity {
-                Some(_) => why.push_str(&format!("; room for {} more", available[index])),
+                Some(_) => why.push_str(&format!("; {} more replicas fit there", available[index])),
                 None => why.push_str("; its free resources are not known"),
             }
         }
@@ -170,12 +184,20 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
     .collect()
 }
 
-fn reason(placement: &Placement, refusal: Option<&str>, placed: bool) -> String {
-    match (refusal, placed) {
-        (Some(words), true) => format!("kept from the previous plan, although {words}"),
-        (Some(words), false) => words.to_owned(),
-        (None, true) => "chosen".to_owned(),
-        (None, false) if placement.unschedulable.is_some() => "eligible, but scheduling failed".to_owned(),
-        (None, false) => "eligible, but not needed".to_owned(),
+/// Why an eligible cluster does not receive the object.
+fn unused(decision: &Decision<'_, '_>, placement: &Placement, strategy: Strategy) -> &'static str {
+    if placement.unschedulable.is_some() {
+        return "the object could not be scheduled";
+    }
+    if decision.trigger().is_none() {
+        return "the previous placement is kept";
+    }
+    if !decision.policy.spec.placement.spread_constraints.is_empty() {
+        return "the spread constraints are satisfied without it";
+    }
+    match strategy {
+        Strategy::Static => "its share by weight is 0 replicas",
+        Strategy::Aggregated => "fewer clusters take all replicas",
+        _ => "its share is 0 replicas",
     }
 }

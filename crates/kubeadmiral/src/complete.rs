@@ -14,13 +14,8 @@ struct Led {
     leaders: BTreeSet<ObjectRef>,
 }
 
-/// Joins the decisions about all templates.
-pub(super) fn complete(plane: &KubeAdmiralPlane<'_>, decided: Vec<Decided>) -> Decided {
-    let mut all = Decided::default();
-    for one in decided {
-        all.placements.extend(one.placements);
-        all.findings.extend(one.findings);
-    }
+/// Adds the followers to the decisions about all templates.
+pub(super) fn complete(plane: &KubeAdmiralPlane<'_>, mut all: Decided) -> Decided {
     let led = led(plane, &mut all.placements);
     for placement in &mut all.placements {
         if let Some(led) = led.get(&key(&placement.object)) {
@@ -95,10 +90,11 @@ fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Led) {
 
 /// The finding about a placement. Overrides that fail are reported where they are applied.
 fn finding(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Option<Finding> {
-    let Unschedulable { reason, message } = placement.unschedulable.as_ref()?;
-    let told =
-        matches!(reason.as_str(), "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound");
+    let unschedulable = placement.unschedulable.as_ref()?;
+    let told = matches!(
+        unschedulable.reason.as_str(),
+        "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound"
+    );
     let template = &plane.template(&placement.object)?.object;
-    let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
-    (!told).then(|| Finding::warning("unschedulable", template, format!("{reason}: {message}")).help(help))
+    (!told).then(|| advice::unschedulable(template, unschedulable))
 }

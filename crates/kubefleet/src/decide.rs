@@ -171,9 +171,10 @@ impl<'p, 'a> Decision<'p, 'a> {
             return Vec::new();
         }
         let message = match (&self.outcome, self.unschedulable()) {
-            (_, Some(Unschedulable { reason, message })) => format!("{reason}: {message}"),
+            (_, Some(Unschedulable { reason, message })) => format!("{}: {reason}: {message}", object.id),
             (Ok(outcome), None) if !outcome.fulfilled => format!(
-                "could not find all the clusters needed as specified by the scheduling policy, found {}",
+                "{}: could not find all the clusters needed as specified by the scheduling policy, found {}",
+                object.id,
                 self.placed().count()
             ),
             _ => return Vec::new(),

@@ -29,6 +29,8 @@ pub struct Config {
     pub exclude: Vec<String>,
     /// The output folder, relative to the root. It is not read.
     pub output: Option<String>,
+    /// Clusters without an inventory object, for repos that no control plane reads.
+    pub clusters: Vec<ConfiguredCluster>,
     /// The `values` of `*.j2` templates.
     pub values: Map<String, Value>,
     /// Values for one cluster, by cluster name, merged over `values`. Maps are merged key by key; other
@@ -42,6 +44,54 @@ pub struct Config {
     pub dialects: BTreeMap<String, Map<String, Value>>,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,
+}
+
+/// A cluster without an inventory object. It counts as joined, ready and serving every API.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfiguredCluster {
+    /// The name, which policies and kubeconfig contexts use.
+    pub name: String,
+    /// The labels that policies select by.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The cloud provider.
+    #[serde(default)]
+    pub provider: String,
+    /// The region.
+    #[serde(default)]
+    pub region: String,
+    /// The zones.
+    #[serde(default)]
+    pub zones: Vec<String>,
+    /// The taints, which policies tolerate or not.
+    #[serde(default)]
+    pub taints: Vec<ConfiguredTaint>,
+}
+
+/// A taint of a configured cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfiguredTaint {
+    /// The key.
+    pub key: String,
+    /// The value.
+    #[serde(default)]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: TaintEffect,
+}
+
+/// The effect of a taint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum TaintEffect {
+    /// Nothing new is scheduled.
+    #[default]
+    NoSchedule,
+    /// Nothing new is scheduled if possible.
+    PreferNoSchedule,
+    /// Nothing is scheduled, and what runs is evicted.
+    NoExecute,
 }
 
 /// Settings for applying to member clusters.

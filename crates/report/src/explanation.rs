@@ -1,12 +1,13 @@
 //! An explanation for a terminal: the policy, the arithmetic, every cluster, the overrides.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::table::TextStyle;
+use super::table::{TextStyle, counted};
 use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
-use federate_kubernetes::{ClusterName, Origin, finding};
+use federate_kubernetes::{ClusterName, ObjectRef, Origin, finding};
 
 /// What the overrides changed for some clusters, or why nothing is sent to them.
 #[derive(Debug, Serialize)]
@@ -16,9 +17,96 @@ pub struct Changed {
     pub clusters: Vec<ClusterName>,
     /// The rules that applied, in order.
     pub overrides: Vec<OverrideChange>,
+    /// The fields that each of them changed, in the notation of `federate diff`.
+    #[serde(skip)]
+    pub fields: Vec<Vec<String>>,
     /// Why nothing is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+}
+
+/// A policy, with what it places or changes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedPolicy {
+    /// The policy.
+    pub policy: ObjectRef,
+    /// Its place, as `file:line`.
+    pub origin: String,
+    /// Whether it overrides manifests instead of placing objects.
+    #[serde(skip)]
+    pub overrides: bool,
+    /// The objects that it places.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<ObjectRef>,
+    /// The manifests that it changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<ChangedManifest>,
+}
+
+/// A manifest that an override policy changes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedManifest {
+    /// The object.
+    pub object: ObjectRef,
+    /// The clusters that receive the manifest.
+    pub clusters: Vec<ClusterName>,
+    /// The changed fields, in the notation of `federate diff`.
+    pub paths: Vec<String>,
+}
+
+/// A policy with its effect, as text. `table` is the plan of the objects that it places.
+pub fn policy(explained: &ExplainedPolicy, table: &str) -> String {
+    let mut out = format!("{} ({})", explained.policy, explained.origin);
+    if explained.overrides {
+        if explained.changed.is_empty() {
+            return out + " changes no manifest\n";
+        }
+        let objects: BTreeSet<&ObjectRef> = explained.changed.iter().map(|changed| &changed.object).collect();
+        out.push_str(&format!(" overrides {}\n\n", counted(objects.len(), "object")));
+        for changed in &explained.changed {
+            let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
+            let names = finding::list(&names, 8);
+            let _ = writeln!(out, "  {} in {names}: {}", changed.object, paths(&changed.paths));
+        }
+        return out;
+    }
+    match explained.placed.len() {
+        0 => out + " places no object of the repo\n",
+        number => {
+            out.push_str(&format!(" places {}\n\n", counted(number, "object")));
+            out + table
+        }
+    }
+}
+
+fn paths(paths: &[String]) -> String {
+    if paths.is_empty() { "changes nothing".to_owned() } else { paths.join(", ") }
+}
+
+/// An object that is placed nowhere, and why.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unplaced {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its place, as `file:line`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// What is wrong, with the remedy.
+    pub reasons: Vec<String>,
+    /// What keeps it from each policy, the nearest first.
+    pub policies: Vec<String>,
+}
+
+/// Why an object is placed nowhere, as text.
+pub fn unplaced(unplaced: &Unplaced) -> String {
+    let origin = unplaced.origin.as_ref().map(|origin| format!(" ({origin})")).unwrap_or_default();
+    let mut out = format!("{}{origin} is placed on no cluster\n", unplaced.object);
+    section(&mut out, "Why", &unplaced.reasons);
+    section(&mut out, "Policies", &unplaced.policies);
+    out
 }
 
 /// The full explanation of one object.
@@ -65,7 +153,9 @@ pub fn text(explained: &Explained, style: TextStyle) -> String {
     let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
     section(&mut out, "Policy", &e.policy);
     section(&mut out, "Decision", &e.steps);
-    if let Some(unschedulable) = &e.placement.unschedulable {
+    // The last step may say the same.
+    let said = |message: &str| e.steps.last().is_some_and(|step| step.ends_with(message));
+    if let Some(unschedulable) = e.placement.unschedulable.as_ref().filter(|why| !said(&why.message)) {
         section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
     }
     if let Some(progress) = e.deletion_progress {
@@ -111,23 +201,53 @@ fn deletion(progress: DeletionProgress) -> String {
     format!("{members}; {finalizer}")
 }
 
+/// How many clusters with equal verdicts are shown one by one.
+const ALIKE: usize = 4;
+
+/// One row for each cluster; many clusters that differ in nothing but their names share one.
 fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {
-    let wide = rows.iter().map(|r| r.cluster.chars().count()).max().unwrap_or(0).max(7);
-    let _ = writeln!(out, "\nClusters\n    {:wide$}  REPLICAS  SCORE  WHY", "CLUSTER");
+    let verdict =
+        |row: &ClusterVerdict| (row.chosen, row.refused_by, row.replicas, row.score, row.why.clone());
+    let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
     for row in rows {
+        *numbers.entry(verdict(row)).or_default() += 1;
+    }
+    let mut lines: Vec<(String, &ClusterVerdict)> = Vec::new();
+    for row in rows {
+        let number = numbers.get(&verdict(row)).copied().unwrap_or(1);
+        if style.full || number <= ALIKE {
+            lines.push((row.cluster.to_string(), row));
+        } else if let Some(number) =
+            numbers.insert(verdict(row), usize::MAX).filter(|number| *number < usize::MAX)
+        {
+            lines.push((format!("{} and {} more", row.cluster, number - 1), row));
+        }
+    }
+    lines.sort_by_key(|(_, row)| !row.chosen);
+    let scored = rows.iter().any(|row| row.score.is_some_and(|score| score != 0));
+    let counted = rows.iter().any(|row| row.replicas.is_some());
+    let wide = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(7);
+    let line = |mark: &str, name: &str, replicas: &str, score: &str, why: &str| {
+        let replicas = if counted { format!("  {replicas:>8}") } else { String::new() };
+        let score = if scored { format!("  {score:>5}") } else { String::new() };
+        format!("  {mark} {name:wide$}{replicas}{score}  {why}").trim_end().to_owned()
+    };
+    let _ = writeln!(out, "\nClusters\n{}", line(" ", "CLUSTER", "REPLICAS", "SCORE", "WHY"));
+    for (name, row) in &lines {
         let mark = if row.chosen { "✓" } else { " " };
         let number = |n: Option<i64>| n.map_or("-".to_owned(), |n| n.to_string());
         let why = match row.refused_by {
             Some(filter) => format!("{filter}: {}", row.why),
             None => row.why.clone(),
         };
-        let line = format!(
-            "  {mark} {:wide$}  {:>8}  {:>5}  {why}",
-            row.cluster,
-            number(row.replicas),
-            number(row.score)
-        );
+        let line = line(mark, name, &number(row.replicas), &number(row.score), &why);
         let _ = writeln!(out, "{}", if row.chosen { style.chosen(&line) } else { line });
+    }
+    if scored {
+        let _ = writeln!(
+            out,
+            "\nClusters with a higher SCORE are preferred where not all eligible ones are needed."
+        );
     }
 }
 
@@ -137,9 +257,9 @@ fn changed(changed: &Changed) -> Vec<String> {
     if let Some(failed) = &changed.failed {
         return vec![format!("{names}: {failed}")];
     }
-    let line = |o: &OverrideChange| {
-        let paths = if o.paths.is_empty() { "nothing".to_owned() } else { o.paths.join(", ") };
-        format!("{names}: {} ({}) changed {paths}", o.policy, o.origin)
+    let line = |(change, fields): (&OverrideChange, &Vec<String>)| {
+        let fields = if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") };
+        format!("{names}: {} ({}) changed {fields}", change.policy, change.origin)
     };
-    changed.overrides.iter().map(line).collect()
+    changed.overrides.iter().zip(&changed.fields).map(line).collect()
 }

@@ -13,7 +13,7 @@ use federate_repo::Repo;
 use federate_yaml::Position;
 
 /// The page of the book that explains every finding, with a section for each code.
-pub const PAGE: &str = "docs/reference/findings.md";
+pub const PAGE: &str = "https://github.com/federate-dev/federate/blob/main/docs/reference/findings.md";
 
 /// How many findings are shown in full; the others are counted.
 pub const SHOWN: usize = 20;
@@ -47,7 +47,7 @@ pub struct Row {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// The section of the book that explains the finding, as a path in federate's repository.
+    /// The address of the section of the book that explains the finding.
     pub page: String,
 }
 
@@ -59,10 +59,24 @@ impl Row {
     }
 }
 
-/// Sorts findings into the order in which they are shown: errors first, then by place.
+/// Sorts findings into the order in which they are shown: errors first, causes before what follows from them, then by
+/// place.
 pub fn sort(findings: &mut Vec<Finding>) {
-    findings.sort();
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.severity, follows(finding.code));
+        key(a).cmp(&key(b)).then_with(|| a.cmp(b))
+    });
     findings.dedup();
+}
+
+/// How far a finding is from its cause: what is written wrong, what has no effect, what is not placed.
+fn follows(code: &str) -> u8 {
+    match code {
+        "unmatched" | "unschedulable" => 2,
+        "no-effect" | "no-inventory" | "no-policies" | "unknown-reference" | "unused-override"
+        | "unused-policy" => 1,
+        _ => 0,
+    }
 }
 
 /// The findings for scripts.
@@ -86,43 +100,49 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
-/// known to Kubernetes or to one of `dialects`. The first [`SHOWN`] findings are shown in full, the others
-/// are counted by code.
+/// known to Kubernetes or to one of `dialects`. [`SHOWN`] findings are shown in full, the others are counted by code.
 pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = SEARCH;
-    for finding in findings.iter().take(SHOWN) {
-        out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
-        out.push_str("\n\n");
-    }
+    let shown = chosen(findings);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
-    for finding in findings.iter().skip(SHOWN) {
-        *more.entry((finding.severity, finding.code)).or_default() += 1;
+    for (index, finding) in findings.iter().enumerate() {
+        if shown.contains(&index) {
+            out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
+            out.push_str("\n\n");
+        } else {
+            *more.entry((finding.severity, finding.code)).or_default() += 1;
+        }
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
         out.push_str(&format!("… and more: {} (to see all: federate check -o json)\n\n", counts.join(", ")));
     }
-    out.push_str(&references(findings));
+    if !findings.is_empty() {
+        out.push_str("More about each code: federate check --explain CODE\n\n");
+    }
     out
+}
+
+/// The indices of the findings that are shown in full. Each cause (a code with its remedy) has its first finding
+/// shown before any has its second, and so has each code, so that many equal findings hide no other.
+fn chosen(findings: &[Finding]) -> BTreeSet<usize> {
+    let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
+    let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
+    for (index, finding) in findings.iter().enumerate() {
+        let next = |count: &mut usize| std::mem::replace(count, *count + 1);
+        let turn = next(of_cause.entry((finding.code, finding.help.as_deref())).or_default());
+        turns.push((turn, next(of_code.entry((finding.code, turn)).or_default()), index));
+    }
+    turns.sort_unstable();
+    turns.into_iter().take(SHOWN).map(|(.., index)| index).collect()
 }
 
 /// The section of the book that explains findings with this code.
 fn page(code: &str) -> String {
     format!("{PAGE}#{code}")
-}
-
-/// Where the findings are explained.
-fn references(findings: &[Finding]) -> String {
-    let codes: BTreeSet<&str> = findings.iter().map(|finding| finding.code).collect();
-    let Some(first) = codes.first() else { return String::new() };
-    let list = match codes.len() {
-        1 => String::new(),
-        _ => format!("Explained findings: {}.\n", codes.iter().copied().collect::<Vec<_>>().join(", ")),
-    };
-    let page = page(first);
-    format!("{list}For more information, see {page} or run `federate check --explain {first}`.\n\n")
 }
 
 /// The place of a finding. `search` is how many bytes may still be parsed for it.
@@ -139,7 +159,12 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
         return Some(Position { line: origin.line, column: 1 });
     };
     *search = rest;
-    let at = repo.locate(origin, &finding.pointer);
+    // The name says more about an object than its first line.
+    let pointer = match finding.pointer.as_str() {
+        "" if finding.object.is_some() => "/metadata/name",
+        pointer => pointer,
+    };
+    let at = repo.locate(origin, pointer);
     let within = finding.text_line.and_then(|line| line_within(repo, &origin.file, at, line));
     Some(within.unwrap_or(at))
 }

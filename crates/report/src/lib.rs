@@ -5,6 +5,7 @@ pub mod actions;
 pub mod diff;
 pub mod explanation;
 pub mod findings;
+pub mod plan;
 mod quote;
 pub mod table;
 pub mod whatif;

@@ -96,20 +96,20 @@ impl Comparison<'_> {
         from.compare(&to, key)
     }
 
-    /// The findings that only the later revision has, compared without their lines.
+    /// What `federate check` finds in the later revision only, compared without lines.
     pub fn new_findings(&self) -> Vec<Row> {
         only_in(self.to, self.from)
     }
 
-    /// The findings that only the earlier revision has.
+    /// What `federate check` finds in the earlier revision only.
     pub fn resolved_findings(&self) -> Vec<Row> {
         only_in(self.from, self.to)
     }
 }
 
 fn only_in(these: &Session, those: &Session) -> Vec<Row> {
-    let known: BTreeSet<_> = those.findings().iter().map(same).collect();
-    let new: Vec<Finding> = these.findings().into_iter().filter(|f| !known.contains(&same(f))).collect();
+    let known: BTreeSet<_> = those.check().iter().map(same).collect();
+    let new: Vec<Finding> = these.check().into_iter().filter(|f| !known.contains(&same(f))).collect();
     findings::rows(these.repo(), &new)
 }
 

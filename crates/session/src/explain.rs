@@ -2,22 +2,41 @@
 
 use std::collections::BTreeSet;
 
-use federate_kubernetes::ObjectRef;
-use federate_report::explanation::{Changed, Explained};
+use serde_json::Value;
+
+use federate_dialect::OverrideChange;
+use federate_engine::change::readable;
+use federate_kubernetes::schema::nearest;
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_repo::Role;
+use federate_report::explanation::{Changed, ChangedManifest, Explained, ExplainedPolicy, Unplaced};
+use federate_report::plan;
 
 use crate::Session;
+use crate::kind_name::KindName;
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A template, or another object of the plan.
+    Object(ObjectRef),
+    /// A policy or an override policy.
+    Policy(ObjectRef),
+}
 
 /// Why a name does not identify one object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFound {
     /// No object has this name.
-    #[error("no template and no policy {kind}/{name} in the repo")]
+    #[error("no template and no policy {kind}/{name} in the repo{}", did_you_mean(.near))]
     None {
         /// The given kind.
         kind: String,
         /// The name.
         name: String,
+        /// An object with a similar name.
+        near: Option<ObjectRef>,
     },
     /// Several objects have this name.
     #[error(
@@ -34,29 +53,89 @@ pub enum NotFound {
     },
 }
 
+fn did_you_mean(near: &Option<ObjectRef>) -> String {
+    near.as_ref().map(|near| format!("; did you mean {}?", plan::name(near))).unwrap_or_default()
+}
+
 impl Session {
-    /// Finds the object with this kind and name among templates and other objects of the plan. A policy
-    /// stands for the object that it places. The kind is case-insensitive.
-    pub fn find(&self, kind: &str, name: &str, namespace: Option<&str>) -> Result<ObjectRef, NotFound> {
-        let meant = |id: &ObjectRef| {
-            let namespace = namespace.is_none() || id.namespace.as_deref() == namespace;
-            id.kind.eq_ignore_ascii_case(kind) && id.name == name && namespace
+    /// Finds the object with this name, written as `KIND/NAME` or `KIND/NAMESPACE/NAME`, among the templates and other
+    /// objects of the plan, then among the policies. Kinds are named as `kubectl` names them.
+    pub fn find(&self, kind: &str, name: &str, namespace: Option<&str>) -> Result<Named, NotFound> {
+        let (within, name) = match name.split_once('/') {
+            Some((within, name)) => (Some(within), name),
+            None => (namespace, name),
+        };
+        let crds = self.repo().templates.iter().map(|template| &template.object);
+        let kinds = KindName::parse(kind, crds);
+        let named = |id: &ObjectRef| {
+            kinds.fits(id) && id.name == name && (within.is_none() || id.namespace.as_deref() == within)
         };
         let placements = &self.plan().placements;
-        let objects = self.repo().templates.iter().map(|template| &template.object.id);
-        let mut matching: BTreeSet<&ObjectRef> =
-            objects.chain(placements.iter().map(|row| &row.object)).filter(|id| meant(id)).collect();
-        if matching.is_empty() {
-            let placed = placements.iter().filter(|row| row.policy.as_ref().is_some_and(meant));
-            matching = placed.map(|row| &row.object).collect();
+        let templates = self.repo().templates.iter().map(|template| &template.object.id);
+        let objects: BTreeSet<&ObjectRef> =
+            templates.chain(placements.iter().map(|row| &row.object)).collect();
+        let policies = self.repo().claimed.iter().filter(|claimed| claimed.role != Role::Inventory);
+        let policies: BTreeSet<&ObjectRef> = policies.map(|claimed| &claimed.object.id).collect();
+        for (among, is_policy) in [(&objects, false), (&policies, true)] {
+            let found: Vec<ObjectRef> = among.iter().filter(|id| named(id)).map(|id| (*id).clone()).collect();
+            match <[ObjectRef; 1]>::try_from(found) {
+                Ok([one]) if is_policy => return Ok(Named::Policy(one)),
+                Ok([one]) => return Ok(Named::Object(one)),
+                Err(objects) if objects.is_empty() => {}
+                Err(objects) => {
+                    return Err(NotFound::Several { kind: kind.to_owned(), name: name.to_owned(), objects });
+                }
+            }
         }
-        let (kind, name) = (kind.to_owned(), name.to_owned());
-        let objects: Vec<ObjectRef> = matching.into_iter().cloned().collect();
-        match <[ObjectRef; 1]>::try_from(objects) {
-            Ok([one]) => Ok(one),
-            Err(objects) if objects.is_empty() => Err(NotFound::None { kind, name }),
-            Err(objects) => Err(NotFound::Several { kind, name, objects }),
+        let all = || objects.iter().chain(&policies).filter(|id| kinds.fits(id));
+        let names: Vec<&str> = all().map(|id| id.name.as_str()).collect();
+        let near =
+            nearest(name, &names).and_then(|near| all().find(|id| id.name == near)).map(|id| (*id).clone());
+        Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near })
+    }
+
+    /// What a policy places, or an override policy changes.
+    pub fn explain_policy(&self, policy: &ObjectRef) -> Option<ExplainedPolicy> {
+        let claimed = self.repo().claimed.iter().find(|claimed| claimed.object.id == *policy)?;
+        let placed = self.plan().placements.iter().filter(|row| row.policy.as_ref() == Some(policy));
+        let placed = placed.map(|row| row.object.clone()).collect();
+        let mut changed: Vec<ChangedManifest> = Vec::new();
+        if claimed.role == Role::Override {
+            for manifest in &self.rendering().manifests {
+                for change in manifest.changes.iter().filter(|change| change.policy == *policy) {
+                    let variants = self.variants(&manifest.object);
+                    let variant = variants.iter().find(|variant| variant.clusters == manifest.clusters);
+                    let body = variant.and_then(|variant| Some(&variant.rendered.as_ref().ok()?.body));
+                    let body = body.unwrap_or(&Value::Null);
+                    changed.push(ChangedManifest {
+                        object: manifest.object.clone(),
+                        clusters: manifest.clusters.to_vec(),
+                        paths: change.paths.iter().map(|pointer| readable(pointer, body)).collect(),
+                    });
+                }
+            }
         }
+        Some(ExplainedPolicy {
+            policy: policy.clone(),
+            origin: claimed.object.origin.to_string(),
+            overrides: claimed.role == Role::Override,
+            placed,
+            changed,
+        })
+    }
+
+    /// Why an object is placed nowhere. `found` are the findings about it.
+    pub fn explain_unplaced(&self, object: &ObjectRef, found: &[Finding]) -> Unplaced {
+        let origin = self.repo().template(object).map(|template| template.object.origin.to_string());
+        let reason = |finding: &Finding| match &finding.help {
+            Some(help) => format!("{}: {help}", finding.message),
+            None => finding.message.clone(),
+        };
+        let mut reasons: Vec<String> = found.iter().map(reason).collect();
+        if reasons.is_empty() {
+            reasons.push("no policy matches it".to_owned());
+        }
+        Unplaced { object: object.clone(), origin, reasons, policies: Vec::new() }
     }
 
     /// Explains the placement and the overrides of an object; `None` if no control plane handles it.
@@ -70,13 +149,21 @@ impl Session {
         let changed =
             engine.variants(self.plan(), object).into_iter().map(|variant| match variant.rendered {
                 Ok(rendered) => {
-                    Changed { clusters: variant.clusters.to_vec(), overrides: rendered.changes, failed: None }
+                    let name = |pointer: &String| readable(pointer, &rendered.body);
+                    let names = |change: &OverrideChange| change.paths.iter().map(name).collect();
+                    Changed {
+                        clusters: variant.clusters.to_vec(),
+                        fields: rendered.changes.iter().map(names).collect(),
+                        overrides: rendered.changes,
+                        failed: None,
+                    }
                 }
                 Err(withheld) => {
                     let failed = withheld.finding.map_or_else(|| withheld.status.to_owned(), |f| f.message);
                     Changed {
                         clusters: variant.clusters.to_vec(),
                         overrides: Vec::new(),
+                        fields: Vec::new(),
                         failed: Some(failed),
                     }
                 }

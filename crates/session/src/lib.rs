@@ -29,18 +29,20 @@ pub mod commit;
 mod comparison;
 mod explain;
 mod facts;
+mod kind_name;
 #[cfg(feature = "live")]
 mod look;
 pub mod provenance;
 mod reconcile;
 mod release;
+mod replicas;
 mod session;
 mod whatif;
 mod without;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
-pub use explain::NotFound;
+pub use explain::{Named, NotFound};
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]

@@ -24,7 +24,7 @@ mod resolve;
 mod tests;
 pub mod verify;
 
-pub use ancestry::builds_on;
+pub use ancestry::{builds_on, default_branch, merge_base};
 pub use changed::changed;
 pub use resolve::{Resolved, Tag, rev_and_path};
 

@@ -20,6 +20,7 @@ use federate_dialect::Plan;
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
 mod keys;
+mod notation;
 mod objects;
 mod overlay_paths;
 mod paths;
@@ -27,6 +28,7 @@ mod placements;
 mod pruned;
 mod secret;
 
+pub use notation::readable;
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, paths};

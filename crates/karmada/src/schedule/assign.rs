@@ -44,14 +44,20 @@ pub(super) fn assign_tiers(
         if take <= 0 {
             continue;
         }
-        trace.step(|| format!("tier {tier}: {take} of the {left} replicas left"));
+        trace.step(|| match tier {
+            0 => format!("its own clusters take {take} of {left} replicas"),
+            _ => format!("overflow affinity {tier} takes {take} of the {left} replicas that remain"),
+        });
         assigned.extend(by_room(round, &members, take, trace)?);
         left -= take;
     }
     if left > 0 {
         return Err(Failure::capacity_reason(
             round.behaviour,
-            format!("{left} of {} replicas find no room in any tier", round.subject.workload.replicas),
+            format!(
+                "{left} of {} replicas fit neither in its own clusters nor in those of the overflow affinities",
+                round.subject.workload.replicas
+            ),
         ));
     }
     assigned.retain(|(_, replicas)| *replicas != 0);
@@ -71,11 +77,11 @@ fn by_room(
     let previous = previous_among(round, chosen);
     let before: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
     if before == replicas {
-        trace.step(|| format!("{replicas} replicas are placed already: nothing moves"));
+        trace.step(|| format!("all {replicas} replicas are placed already, so nothing moves"));
         return Ok(previous);
     }
     if before > replicas {
-        trace.step(|| format!("scaling down from {before} to {replicas}, in proportion to what is there"));
+        trace.step(|| format!("scaled down from {before} to {replicas} replicas, in proportion to the replicas of each cluster"));
         let votes = match round.behaviour.scale_down {
             ScaleDown::Chosen => previous,
             ScaleDown::AllPrevious => all_previous(round),
@@ -117,18 +123,18 @@ fn divide_by_room(
         return Err(Failure::capacity_reason(
             round.behaviour,
             format!(
-                "the {} chosen clusters have room for {available} more replicas, {target} are needed",
+                "{available} more replicas fit in the {} chosen clusters, {target} are needed",
                 votes.len()
             ),
         ));
     }
     if round.strategy == Strategy::Aggregated {
         votes = shortest_prefix(votes, kept, target);
-        trace.step(|| format!("aggregated: {target} replicas fit on {} clusters", votes.len()));
+        trace.step(|| format!("aggregated: {target} replicas fit in {} of the clusters", votes.len()));
     }
     let mut sums = vec![0; round.clusters.len() + round.subject.departed.len()];
     let last = |index| replicas_of(kept, index);
-    for (index, replicas) in divide(round, target, votes, last, "room", trace).iter().chain(kept) {
+    for (index, replicas) in divide(round, target, votes, last, "available", trace).iter().chain(kept) {
         sums[*index] += replicas;
     }
     Ok(sums.into_iter().enumerate().collect())
@@ -192,11 +198,12 @@ fn divide(
     let shares = division::shares(method, total, &amounts, last, round.subject.descending);
     trace.step(|| {
         let share = |((index, amount), share): (&(usize, i64), &i64)| {
-            format!("{} {amount} → {share}", round.name(*index))
+            format!("{} {share} ({what} {amount})", round.name(*index))
         };
         let shares: Vec<String> = votes.iter().zip(&shares).map(share).collect();
         let name = division::name(method);
-        format!("{total} replicas divided by {what} ({name}): {}", shares.join(", "))
+        let by = if what == "weight" { "weight" } else { "available replicas" };
+        format!("{total} replicas divided by {by} ({name}): {}", shares.join(", "))
     });
     trace.steps(|| {
         let tied = division::by_chance(method, total, &amounts, last);

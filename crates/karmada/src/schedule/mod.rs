@@ -242,7 +242,7 @@ impl Scheduler<'_> {
         let mut first_failure = None;
         for term in &eligibility.terms[start..] {
             if let Some(name) = &term.name {
-                trace.step(|| format!("affinity group `{name}`:"));
+                trace.step(|| format!("cluster affinity `{name}`:"));
             }
             match round.try_term(term, &estimates, trace) {
                 Ok(scheduled) => return Ok(Scheduled { affinity: term.name.clone(), ..scheduled }),
@@ -252,7 +252,7 @@ impl Scheduler<'_> {
                 }
             }
         }
-        Err(first_failure.unwrap_or_else(|| Failure::scheduler("the policy has no affinity group to try")))
+        Err(first_failure.unwrap_or_else(|| Failure::scheduler("the policy has no cluster affinity to try")))
     }
 
     /// The filter that refuses each cluster, if one does, in words; for the affinity group that was
@@ -353,11 +353,11 @@ fn no_cluster_fit(mut refused: Vec<Filter>) -> Failure {
 
 fn phrase(filter: Filter) -> &'static str {
     match filter {
-        Filter::ApiEnablement => "do not serve the kind",
-        Filter::TaintToleration => "have a taint that is not tolerated",
-        Filter::ClusterAffinity => "are not selected by the cluster affinity",
-        Filter::SpreadConstraint => "lack a property that a spread constraint needs",
-        Filter::ClusterEviction => "are being evicted from",
+        Filter::ApiEnablement => "without the API of the kind",
+        Filter::TaintToleration => "with a taint that is not tolerated",
+        Filter::ClusterAffinity => "not selected by the cluster affinity",
+        Filter::SpreadConstraint => "without a property that a spread constraint needs",
+        Filter::ClusterEviction => "from which the object is being evicted",
     }
 }
 

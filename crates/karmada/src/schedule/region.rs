@@ -121,7 +121,7 @@ fn without_room(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> 
     match round.behaviour.region_without_capacity {
         RegionWithoutCapacity::ScoresZero => Ok(0),
         RegionWithoutCapacity::Crashes => Err(Failure::scheduler(format!(
-            "the scheduler of Karmada {} crashes: no cluster in region {} has room for {} replicas",
+            "the scheduler of Karmada {} crashes: no cluster in region {} can take {} replicas",
             round.behaviour.release, region.name, round.subject.workload.replicas
         ))),
     }

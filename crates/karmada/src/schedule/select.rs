@@ -49,7 +49,7 @@ fn by_cluster(
         )));
     }
     let most = fit.min(count(constraint.max_groups));
-    trace.step(|| format!("spread by cluster: at least {least}, at most {most} of {fit} feasible clusters"));
+    trace.step(|| format!("spread by cluster: between {least} and {most} of {fit} eligible clusters"));
     let rest = candidates.split_off(most);
     if round.strategy == Strategy::Duplicated {
         return none_is_an_error(candidates);
@@ -79,7 +79,11 @@ fn swap_in_larger(
         if let Some(at) = largest {
             trace.step(|| {
                 let name = |c: &Candidate| &round.clusters[c.index].name;
-                format!("`{}` takes the place of `{}`: it has more room", name(&rest[at]), name(&chosen[i]))
+                format!(
+                    "`{}` replaces `{}`, because more replicas fit there",
+                    name(&rest[at]),
+                    name(&chosen[i])
+                )
             });
             std::mem::swap(&mut chosen[i], &mut rest[at]);
         }
@@ -87,7 +91,7 @@ fn swap_in_larger(
     let available = available(&chosen);
     if available < round.subject.workload.replicas {
         return Err(Failure::scheduler(format!(
-            "no {} clusters have room for {} replicas together: the best have {available}",
+            "no {} clusters can take {} replicas together: the largest take {available}",
             chosen.len(),
             round.subject.workload.replicas
         )));

@@ -31,19 +31,22 @@ pub(crate) fn changed(
         Strategy::Duplicated => applied.replicas.iter().any(|r| *r != replicas),
         _ => applied.replicas.iter().sum::<i64>() != replicas,
     };
-    if applied.placement.is_none_or(|before| placement_changed(before, placement, applied.affinity)) {
-        return Some("its placement is new or has changed");
+    let Some(before) = applied.placement else {
+        return Some("the previous plan does not record the `placement` of its policy");
+    };
+    if placement_changed(before, placement, applied.affinity) {
+        return Some("the `placement` of its policy differs from the previous plan");
     }
     if placement.replica_scheduling.is_some() && replicas_differ {
-        return Some("its replicas have changed");
+        return Some("its replicas differ from the previous plan");
     }
     if applied.reschedule {
         return Some("a reschedule was requested");
     }
     if !is_workload || strategy == Strategy::Duplicated {
-        return Some("what is not divided is scheduled every time");
+        return Some("objects whose replicas are not divided are scheduled in every run");
     }
-    applied.on_deleting_cluster.then_some("a cluster it is on is being deleted")
+    applied.on_deleting_cluster.then_some("one of its clusters is being deleted")
 }
 
 /// Of ordered affinity groups only the one observed last time counts.

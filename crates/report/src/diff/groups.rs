@@ -83,6 +83,8 @@ pub(super) struct Entry<'d> {
     pub(super) diff: &'d str,
     /// The number of different manifests, of which the diff shows one.
     pub(super) variants: usize,
+    /// The number of changes of the same fields to different values, of which this is one.
+    pub(super) alike: usize,
 }
 
 impl<'d> Entry<'d> {
@@ -92,7 +94,7 @@ impl<'d> Entry<'d> {
         // A new cluster whose manifest differs from that of the other clusters is also a change.
         let kind =
             if change.elsewhere && !paths.is_empty() { ObjectChangeKind::Changed } else { change.kind };
-        Self { kind, places, paths, diff: &change.diff, variants: 1 }
+        Self { kind, places, paths, diff: &change.diff, variants: 1, alike: 1 }
     }
 
     /// All objects, sorted.
@@ -176,8 +178,43 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             None => entries.push(Entry::of(change)),
         }
     }
+    let mut entries = fold(entries);
     entries.iter_mut().for_each(Entry::merge_equal);
     entries
+}
+
+/// How many changes of the same fields are shown one by one.
+const ALIKE: usize = 3;
+
+/// Folds changes of the same fields of one kind to different values, such as the images of many apps, into the first
+/// of them.
+fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
+    let fields = |entry: &Entry<'d>| {
+        let kind = entry.places.first().and_then(|(_, objects)| Some(&objects.first()?.kind));
+        let paths: Vec<&str> = entry.paths.iter().map(|path| path.path.as_str()).collect();
+        (entry.kind == ObjectChangeKind::Changed && !paths.is_empty()).then_some((kind, paths))
+    };
+    let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+    for entry in &entries {
+        *numbers.entry(fields(entry)).or_default() += 1;
+    }
+    let mut known: BTreeMap<_, usize> = BTreeMap::new();
+    let mut folded: Vec<Entry<'d>> = Vec::new();
+    for entry in entries {
+        let fields = fields(&entry);
+        let many = fields.is_some() && numbers.get(&fields).is_some_and(|number| *number > ALIKE);
+        match known.get(&fields).and_then(|at| folded.get_mut(*at)).filter(|_| many) {
+            Some(first) => {
+                first.places.extend(entry.places);
+                first.alike += entry.alike;
+            }
+            None => {
+                known.insert(fields, folded.len());
+                folded.push(entry);
+            }
+        }
+    }
+    folded
 }
 
 /// Whether the change of the placement already shows that these clusters are new.

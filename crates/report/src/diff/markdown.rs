@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
-use super::{Diff, Named, headline, objects, share, side, signed, value};
+use super::{Diff, Named, PRUNED, UNMATCHED, headline, objects, share, side, signed, unmatched, value};
 use crate::findings::Row as FoundRow;
 use crate::table::counted;
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
@@ -16,7 +16,7 @@ use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 mod escape;
 mod size_budget;
 
-use escape::{code, fenced, html, sentence};
+use escape::{address, code, fenced, html, sentence};
 use size_budget::{Row, Section};
 
 /// The largest size of a comment in bytes, which is at least its number of characters.
@@ -31,8 +31,33 @@ const LINES: usize = 40;
 /// The marker by which a bot finds its own comment.
 pub const MARK: &str = "<!-- federate diff -->";
 
+/// Where the files of a repo are found.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// The repo's folder, from the root of its git repository; empty for the root itself.
+    pub prefix: String,
+    /// The address of the root, to which the path of a file and `#L<line>` are added.
+    pub url: Option<String>,
+}
+
+impl Files {
+    /// The place of a finding as code, from the root of the repository, with a link where there is an address.
+    fn place(&self, row: &FoundRow, link: bool) -> Option<String> {
+        let place = row.place()?;
+        let path = |file: &str| match self.prefix.as_str() {
+            "" => file.to_owned(),
+            prefix => format!("{}/{file}", prefix.trim_end_matches('/')),
+        };
+        let shown = code(&path(&place));
+        let Some(url) = self.url.as_ref().filter(|_| link) else { return Some(shown) };
+        let line = row.line.map(|line| format!("#L{line}")).unwrap_or_default();
+        let address = format!("{}/{}{line}", url.trim_end_matches('/'), address(&path(row.file.as_ref()?)));
+        Some(format!("[{shown}]({address})"))
+    }
+}
+
 /// The diff as a comment. `all` is the command that prints what had to be left out.
-pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
+pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
     let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
     let comment = Comment { diff };
     let mut sections = Vec::new();
@@ -41,11 +66,13 @@ pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
             "{MARK}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n"
         )
     } else {
-        sections.extend([comment.moves(), comment.entries(), comment.pruned(), comment.unmatched()]);
+        sections.extend(PRUNED.map(|(title, left)| comment.pruned(title, left)));
+        sections.extend([comment.moves(), comment.entries(), comment.unmatched()]);
         format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
     };
-    sections.extend([findings("New findings", &diff.findings)]);
-    sections.extend([findings("No longer found", &diff.resolved)]);
+    // Links lead to the later side, which does not have the places of what is no longer found.
+    sections.extend([findings("New findings", &diff.findings, files, true)]);
+    sections.extend([findings("No longer found", &diff.resolved, files, false)]);
     head.push_str(&size_budget::fit(sections, LONGEST.saturating_sub(head.len()), all));
     head
 }
@@ -175,14 +202,15 @@ impl Comment<'_> {
         let clusters = self.diff.clusters(&all_clusters, NAMES).join(html);
         let what = match (entry.kind, entry.paths.as_slice()) {
             (ObjectChangeKind::Added, _) => "new".to_owned(),
-            (ObjectChangeKind::Removed, _) => "gone".to_owned(),
+            (ObjectChangeKind::Removed, _) => "removed".to_owned(),
             (ObjectChangeKind::Changed, []) => "only the order differs".to_owned(),
             (ObjectChangeKind::Changed, [only]) => html(&only.path),
             (ObjectChangeKind::Changed, paths) => counted(paths.len(), "field"),
         };
+        let own = if entry.alike > 1 { ", each with its own value, for example" } else { "" };
         let lists = self.lists(entry, &all_objects, &all_clusters);
         Row {
-            line: format!("{names} in {clusters}: {what}"),
+            line: format!("{names} in {clusters}: {what}{own}"),
             lists,
             table: fields(&entry.paths),
             diff: diff_block(entry),
@@ -211,34 +239,30 @@ impl Comment<'_> {
         out
     }
 
-    fn pruned(&self) -> Section {
+    fn pruned(&self, title: &'static str, left: bool) -> Section {
         let row = |group: &federate_engine::change::Pruned| {
             let clusters = self.names(&group.clusters.iter().collect::<Vec<_>>());
             let all: Vec<&ObjectRef> = group.objects.iter().collect();
-            let why = if group.unreachable { " (left behind: no longer in the inventory)" } else { "" };
-            let names = named(&objects(&all, 10));
-            Row::line(format!("- {clusters}: {names}{why}\n"))
+            Row::line(format!("- {clusters}: {}\n", named(&objects(&all, 10))))
         };
-        Section::new("Would be pruned", "", self.diff.changes.pruned.iter().map(row).collect())
+        let groups = self.diff.changes.pruned.iter().filter(|group| group.unreachable == left);
+        Section::new(title, "", groups.map(row).collect())
     }
 
     fn unmatched(&self) -> Section {
-        let unmatched = &self.diff.changes.unmatched;
-        let row =
-            |object: &ObjectRef, what: &str| Row::line(format!("- {} {what}\n", code(&object.to_string())));
-        let added = unmatched.added.iter().map(|object| row(object, "is no longer matched by a policy"));
-        let removed = unmatched.removed.iter().map(|object| row(object, "is now matched by a policy"));
-        Section::new("Without a policy", "", added.chain(removed).collect())
+        let rows = unmatched(self.diff.changes);
+        let rows = rows.map(|(object, what)| Row::line(format!("- {}: {what}\n", code(&object.to_string()))));
+        Section::new(UNMATCHED, "", rows.collect())
     }
 }
 
-fn findings(title: &'static str, rows: &[FoundRow]) -> Section {
+fn findings(title: &'static str, rows: &[FoundRow], files: &Files, link: bool) -> Section {
     let row = |row: &FoundRow| {
         let severity = match row.severity {
             Severity::Error => "**error**",
             Severity::Warning => "warning",
         };
-        let at = row.place().map(|at| format!(" ({})", code(&at))).unwrap_or_default();
+        let at = files.place(row, link).map(|at| format!(" ({at})")).unwrap_or_default();
         let help = row.help.as_ref().map(|help| format!("; {}", sentence(help))).unwrap_or_default();
         Row::line(format!("- {severity} {}: {}{at}{help}\n", code(row.code), sentence(&row.message)))
     };

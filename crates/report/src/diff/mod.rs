@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::findings::Row;
 use super::table::counted;
 use federate_dialect::plan::API_VERSION;
-use federate_engine::change::{Changes, PlacementChangeKind, Share};
+use federate_engine::change::{Changes, ObjectChangeKind, PlacementChange, PlacementChangeKind, Share};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod groups;
@@ -62,27 +62,22 @@ impl<'a> Diff<'a> {
 fn headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
     let mut parts: Vec<String> = Vec::new();
-    for (kind, word) in [
-        (PlacementChangeKind::Appeared, "newly placed"),
-        (PlacementChangeKind::Disappeared, "no longer placed"),
-        (PlacementChangeKind::Moved, "moved"),
-        (PlacementChangeKind::Scaled, "scaled"),
-    ] {
-        match changes.placements.iter().filter(|change| change.kind == kind).count() {
-            0 => {}
-            number if parts.is_empty() => parts.push(format!("{} {word}", counted(number, "object"))),
-            number => parts.push(format!("{number} {word}")),
+    let mut kinds: Vec<(&str, usize)> = WORDS.iter().map(|word| (*word, 0)).collect();
+    for change in &changes.placements {
+        let word = word(change);
+        if let Some((_, number)) = kinds.iter_mut().find(|(known, _)| *known == word) {
+            *number += 1;
         }
+    }
+    for (word, number) in kinds.into_iter().filter(|(_, number)| *number > 0) {
+        parts.push(match parts.is_empty() {
+            true => format!("{} {word}", counted(number, "object")),
+            false => format!("{number} {word}"),
+        });
     }
     let mut parts = vec![parts.join(", ")];
     parts.retain(|part| !part.is_empty());
-    let manifests: usize = changes.objects.iter().map(|object| object.clusters.len()).sum();
-    let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
-    if manifests > 0 {
-        let differ = if manifests == 1 { "differs" } else { "differ" };
-        let (manifests, clusters) = (counted(manifests, "manifest"), counted(clusters.len(), "cluster"));
-        parts.push(format!("{manifests} {differ} in {clusters}"));
-    }
+    parts.extend(manifests(changes));
     let (from, to) = (changes.totals.from.replicas, changes.totals.to.replicas);
     if from != to {
         parts.push(format!("replicas {from} → {to} ({})", signed(to - from)));
@@ -99,6 +94,80 @@ fn headline(diff: &Diff<'_>) -> String {
         parts.push("decisions differ, manifests do not".to_owned());
     }
     parts.join("; ")
+}
+
+/// How many manifests are added, changed and removed, one per object and cluster.
+fn manifests(changes: &Changes) -> Option<String> {
+    let count = |kind| -> usize {
+        changes.objects.iter().filter(|object| object.kind == kind).map(|object| object.clusters.len()).sum()
+    };
+    let numbers = [
+        (count(ObjectChangeKind::Added), "added"),
+        (count(ObjectChangeKind::Changed), "changed"),
+        (count(ObjectChangeKind::Removed), "removed"),
+    ];
+    let mut parts: Vec<String> = Vec::new();
+    for (number, word) in numbers.into_iter().filter(|(number, _)| *number > 0) {
+        parts.push(match parts.is_empty() {
+            true => format!("{} {word}", counted(number, "manifest")),
+            false => format!("{number} {word}"),
+        });
+    }
+    let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
+    (!parts.is_empty()).then(|| format!("{} in {}", parts.join(", "), counted(clusters.len(), "cluster")))
+}
+
+/// The words of [`word`] that a summary counts.
+const WORDS: [&str; 6] = [
+    "newly placed",
+    "no longer placed",
+    "moved",
+    "placed on more clusters",
+    "placed on fewer clusters",
+    "scaled",
+];
+
+/// The headings of deleted objects, and whether their clusters have left the inventory.
+const PRUNED: [(&str, bool); 2] =
+    [("Deleted from clusters", false), ("Left behind in clusters that leave the inventory", true)];
+
+/// The heading of objects that no policy matches on one side.
+const UNMATCHED: &str = "Objects without a policy";
+
+/// What happened to a placement.
+fn word(change: &PlacementChange) -> &'static str {
+    let added = change.clusters.iter().all(|shift| shift.from.is_none());
+    let removed = change.clusters.iter().all(|shift| shift.to.is_none());
+    match change.kind {
+        PlacementChangeKind::Appeared => "newly placed",
+        PlacementChangeKind::Disappeared => "no longer placed",
+        PlacementChangeKind::Moved if added => "placed on more clusters",
+        PlacementChangeKind::Moved if removed => "placed on fewer clusters",
+        PlacementChangeKind::Moved => "moved",
+        PlacementChangeKind::Scaled => "scaled",
+        PlacementChangeKind::Policy => "placed by another policy",
+        PlacementChangeKind::Status => "unchanged",
+    }
+}
+
+/// An object without a policy on one side only, and what changed about it.
+fn unmatched<'c>(changes: &'c Changes) -> impl Iterator<Item = (&'c ObjectRef, &'static str)> {
+    // An object with a placement on the other side is one that a policy matched there.
+    let was_placed = |object: &ObjectRef| changes.placements.iter().any(|change| change.object == *object);
+    let added = changes.unmatched.added.iter().map(move |object| {
+        let what = if was_placed(object) {
+            "no policy matches it any more"
+        } else {
+            "new, and no policy matches it"
+        };
+        (object, what)
+    });
+    let removed = changes.unmatched.removed.iter().map(move |object| {
+        let what =
+            if was_placed(object) { "a policy matches it now" } else { "deleted; no policy matched it" };
+        (object, what)
+    });
+    added.chain(removed)
 }
 
 /// The first names of a list.

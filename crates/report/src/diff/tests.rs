@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::markdown::{LONGEST, markdown};
+use super::markdown::{Files, LONGEST, markdown};
 use super::text::{Detail, text};
 use super::*;
 use crate::table::TextStyle;
 use federate_engine::change::{Difference, ObjectChange, ObjectChangeKind, PathChange, Total, Totals};
 
-const PLAIN: TextStyle = TextStyle { width: 100, color: false, full: false };
+const PLAIN: TextStyle = TextStyle { width: None, color: false, full: false, quiet: false };
 
 fn changes(objects: Vec<ObjectChange>) -> Changes {
     let total = Total { clusters: 100, placed: 1, replicas: 1, manifests: 1 };
@@ -37,7 +37,11 @@ fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
 }
 
 fn comment(objects: Vec<ObjectChange>) -> String {
-    markdown(&Diff::new("main", "work tree", &changes(objects)), "federate diff . --from main")
+    markdown(
+        &Diff::new("main", "work tree", &changes(objects)),
+        &Files::default(),
+        "federate diff . --from main",
+    )
 }
 
 #[test]
@@ -45,7 +49,7 @@ fn the_same_change_of_many_objects_is_one_entry() {
     let changes =
         changes((0..300).map(|at| changed(&format!("c{at:03}"), "/data/a", "b", "@@ @@\n+b\n")).collect());
     let diff = Diff::new("main", "work tree", &changes);
-    let comment = markdown(&diff, "federate diff");
+    let comment = markdown(&diff, &Files::default(), "federate diff");
     assert_eq!(comment.matches("<details>").count(), 1);
     assert!(comment.contains("<code>ConfigMap c000</code></b>, "), "{comment}");
     assert!(comment.contains("(+297)") && comment.contains("`ConfigMap c299`"), "{comment}");
@@ -97,7 +101,7 @@ fn nothing_comes_out_of_its_place() {
         help: Some(evil.to_owned()),
         page: String::new(),
     });
-    let comment = markdown(&diff, "federate diff 'a`b|c'");
+    let comment = markdown(&diff, &Files::default(), "federate diff 'a`b|c'");
     let (prose, fence) = comment.split_once("````diff\n").unwrap();
     let (_, rest) = fence.split_once("\n````\n").unwrap();
     for part in [prose, rest] {
@@ -122,7 +126,7 @@ fn nothing_different_is_one_sentence() {
     let diff = Diff::new("main", "work tree", &none);
     assert_eq!(text(&diff, Detail::Manifests, PLAIN), "main and work tree render the same\n");
     assert!(
-        markdown(&diff, "")
+        markdown(&diff, &Files::default(), "")
             .ends_with("`main` → `work tree`: both revisions render the same manifests for every cluster.\n")
     );
 }

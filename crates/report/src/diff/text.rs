@@ -1,14 +1,15 @@
 //! A diff for a terminal.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
 use super::groups::{Entry, Move, entries, moves};
-use super::{Diff, headline, objects, share, side, value, visible};
+use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, value, visible, word};
 use crate::findings::Row;
 use crate::table::TextStyle;
-use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
+use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is shown.
@@ -27,17 +28,18 @@ const NAMES: usize = 8;
 pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
     let report = Report { diff, detail, style };
     let mut out = String::new();
-    if diff.changes.is_empty() {
-        let _ = writeln!(out, "{} and {} render the same", side(diff.from), side(diff.to));
-    } else {
-        let title = format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff));
-        let _ = writeln!(out, "{}", style.bold(&title));
-        report.clusters(&mut out);
-        report.moves(&mut out);
-        report.entries(&mut out);
-        report.pruned(&mut out);
-        report.unmatched(&mut out);
+    let summary = match diff.changes.is_empty() {
+        true => format!("{} and {} render the same", side(diff.from), side(diff.to)),
+        false => style.bold(&format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff))),
+    };
+    if !style.quiet {
+        let _ = writeln!(out, "{summary}");
     }
+    report.clusters(&mut out);
+    report.pruned(&mut out);
+    report.moves(&mut out);
+    report.entries(&mut out);
+    report.unmatched(&mut out);
     report.findings(&mut out);
     out
 }
@@ -65,7 +67,8 @@ impl Report<'_> {
     }
 
     fn head(&self, out: &mut String, title: &str) {
-        let _ = writeln!(out, "\n{}", self.style.bold(title));
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = writeln!(out, "{gap}{}", self.style.bold(title));
     }
 
     fn clusters(&self, out: &mut String) {
@@ -110,7 +113,7 @@ impl Report<'_> {
             (None, None) => String::new(),
         };
         let sign = self.style.paint(color, &sign.to_string());
-        let _ = writeln!(out, "  {sign} {} {}{replicas}", self.objects(&moved.objects), word(change.kind));
+        let _ = writeln!(out, "  {sign} {} {}{replicas}", self.objects(&moved.objects), word(change));
         for shift in &moved.shifts {
             let words = format!("{} → {}", share(shift.from), share(shift.to));
             let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
@@ -160,6 +163,9 @@ impl Report<'_> {
         if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items or the notation");
         }
+        if entry.alike > 1 {
+            let _ = writeln!(out, "      the same fields, each with its own values; one of them:");
+        }
         for path in &entry.paths {
             self.path(out, path);
         }
@@ -167,7 +173,7 @@ impl Report<'_> {
             return;
         }
         if entry.variants > 1 {
-            let _ = writeln!(out, "      {} different manifests; the first:", entry.variants);
+            let _ = writeln!(out, "      one of {} different manifests:", entry.variants);
         }
         for line in visible(entry.diff).lines() {
             let painted = match line.as_bytes().first() {
@@ -188,29 +194,32 @@ impl Report<'_> {
     }
 
     fn pruned(&self, out: &mut String) {
-        let pruned = &self.diff.changes.pruned;
-        if pruned.is_empty() {
-            return;
-        }
-        self.head(out, "Would be pruned");
-        for group in pruned {
-            let names = self.names(&group.clusters.iter().collect::<Vec<_>>());
-            let objects = self.objects(&group.objects.iter().collect::<Vec<_>>());
-            let why = if group.unreachable { " (left behind: no longer in the inventory)" } else { "" };
-            let _ = writeln!(out, "  {} {names}: {objects}{why}", self.style.paint(AnsiColor::Red, "-"));
+        for (title, left) in PRUNED {
+            let groups: Vec<&Pruned> =
+                self.diff.changes.pruned.iter().filter(|group| group.unreachable == left).collect();
+            if groups.is_empty() {
+                continue;
+            }
+            self.head(out, title);
+            for group in groups {
+                let names = self.names(&group.clusters.iter().collect::<Vec<_>>());
+                let objects = self.objects(&group.objects.iter().collect::<Vec<_>>());
+                let _ = writeln!(out, "  {} {names}: {objects}", self.style.paint(AnsiColor::Red, "-"));
+            }
         }
     }
 
     fn unmatched(&self, out: &mut String) {
-        let unmatched = &self.diff.changes.unmatched;
-        for (names, title) in [
-            (&unmatched.added, "No longer matched by a policy"),
-            (&unmatched.removed, "Now matched by a policy"),
-        ] {
-            if !names.is_empty() {
-                self.head(out, title);
-                let _ = writeln!(out, "  {}", self.objects(&names.iter().collect::<Vec<_>>()));
-            }
+        let mut groups: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
+        for (object, what) in unmatched(self.diff.changes) {
+            groups.entry(what).or_default().push(object);
+        }
+        if groups.is_empty() {
+            return;
+        }
+        self.head(out, UNMATCHED);
+        for (what, objects) in groups {
+            let _ = writeln!(out, "  {}: {what}", self.objects(&objects));
         }
     }
 
@@ -238,17 +247,5 @@ impl Report<'_> {
         let severity = self.style.paint(color, &format!("{severity}[{}]", row.code));
         let at = row.place().map(|at| format!(" ({})", visible(&at))).unwrap_or_default();
         let _ = writeln!(out, "  {severity} {}{at}", visible(&row.message));
-    }
-}
-
-/// What happened to a placement, in a word.
-fn word(kind: PlacementChangeKind) -> &'static str {
-    match kind {
-        PlacementChangeKind::Appeared => "placed",
-        PlacementChangeKind::Disappeared => "no longer placed",
-        PlacementChangeKind::Moved => "moved",
-        PlacementChangeKind::Scaled => "scaled",
-        PlacementChangeKind::Policy => "decided by another policy",
-        PlacementChangeKind::Status => "unchanged",
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a branch was moved to a commit that does not descend from the previous one, in possibly shallow
-//! clones.
+//! How two commits are related, in possibly shallow clones: whether one descends from the other, and where two
+//! branches parted.
 
 use std::collections::BTreeSet;
 
@@ -29,6 +29,27 @@ pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
     // A commit that descends from a parent of `from` but not from `from` has dropped it.
     let aside = parents(repository, from)?.iter().any(|parent| seen.contains(parent));
     (whole || aside).then_some(false)
+}
+
+/// The commit where the histories of `from` and `to` parted; `from` itself if `to` descends from it. `None` if the clone
+/// has no such commit.
+pub fn merge_base(repository: &Repository, from: Oid, to: Oid) -> Option<Oid> {
+    let found = repository.merge_base(from, to).ok();
+    found.or_else(|| (builds_on(repository, from, to) == Some(true)).then_some(from))
+}
+
+/// The default branch of the remote, as a revision: `origin/main`. It is the branch that the clone recorded
+/// (`origin/HEAD`), or else `main` or `master` of origin, or of the clone itself.
+pub fn default_branch(repository: &Repository) -> Option<String> {
+    let recorded = repository.find_reference("refs/remotes/origin/HEAD").ok();
+    let recorded = recorded.and_then(|head| {
+        let name = head.symbolic_target().ok().flatten()?.strip_prefix("refs/remotes/")?.to_owned();
+        repository.revparse_single(&name).ok().map(|_| name)
+    });
+    recorded.or_else(|| {
+        let usual = ["origin/main", "origin/master", "main", "master"];
+        usual.into_iter().find(|name| repository.revparse_single(name).is_ok()).map(str::to_owned)
+    })
 }
 
 /// The parents named in a commit, whether or not they exist in the clone.

@@ -19,6 +19,18 @@ pub(super) fn html(text: &str) -> String {
     format!("<code>{}</code>", references(&line(text)))
 }
 
+/// A path as part of an address, within the parentheses of a link.
+pub(super) fn address(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => out.push(char::from(byte)),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// Prose, within a sentence or a table cell.
 pub(super) fn sentence(text: &str) -> String {
     // Quoted text is already marked as code; an unpaired backtick is escaped.

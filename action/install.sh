@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs the federate of the action's own version: the one in the PATH, or else the binary of its release, or else,
+# where the release has none, a build from the action's source.
+#
+#   install.sh find     looks in the PATH, then downloads; asks for a build with the output `build`
+#   install.sh build    builds from source, unless a cache has the result
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=action/lib/log.sh
+. "$here/lib/log.sh"
+# shellcheck source=action/lib/install.sh
+. "$here/lib/install.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+output_file=${GITHUB_OUTPUT:-$scratch/output}
+
+source_folder=${here%/*}
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$source_folder/Cargo.toml")
+[ -n "$version" ] || fail "the action's Cargo.toml has no version"
+case ${1:-} in
+  find) find_binary ;;
+  build) build_binary ;;
+  *) fail "install.sh needs \`find\` or \`build\`" ;;
+esac

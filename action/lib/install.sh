@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# Where the binary comes from. It belongs to the action's version: another one could not know its options.
+
+# add_to_path FOLDER: for the later steps.
+add_to_path() {
+  printf '%s\n' "$1" >>"${GITHUB_PATH:-$scratch/path}"
+}
+
+# set_output NAME VALUE
+set_output() {
+  printf '%s=%s\n' "$1" "$2" >>"$output_file"
+}
+
+# version_of BINARY: the version that it reports, empty if it does not run.
+version_of() {
+  "$1" --version 2>/dev/null | sed -n 's/^federate \([0-9][0-9A-Za-z.+-]*\).*/\1/p' || true
+}
+
+# The runner's target, empty if there are no binaries for it.
+target() {
+  case $(uname -s)-$(uname -m) in
+    Linux-x86_64) echo x86_64-unknown-linux-musl ;;
+    Linux-aarch64 | Linux-arm64) echo aarch64-unknown-linux-musl ;;
+    Darwin-x86_64) echo x86_64-apple-darwin ;;
+    Darwin-arm64) echo aarch64-apple-darwin ;;
+  esac
+}
+
+# The folder of this version's binary.
+install_folder() {
+  printf '%s/federate/%s' "${RUNNER_TOOL_CACHE:-$HOME/.cache}" "$version"
+}
+
+find_binary() {
+  local known found
+  if known=$(command -v federate); then
+    found=$(version_of "$known")
+    if [ "$found" = "$version" ]; then
+      echo "federate $version: $known"
+      return 0
+    fi
+    tell notice "$known is federate ${found:-of an unknown version}; the action uses its own version, $version"
+  fi
+  if [ "$(version_of "$(install_folder)/federate")" = "$version" ]; then
+    add_to_path "$(install_folder)"
+    return 0
+  fi
+  if download; then
+    add_to_path "$(install_folder)"
+    return 0
+  fi
+  tell notice "$why: federate $version is built from source, which takes minutes; a later run finds it in the cache"
+  set_output build true
+  set_output folder "$(install_folder)"
+  set_output key "federate-$(uname -s)-$(uname -m)-$version-$(source_digest)"
+}
+
+# The digest of what a build depends on.
+source_digest() {
+  (cd "$source_folder" && find Cargo.toml Cargo.lock rust-toolchain.toml src crates -type f | LC_ALL=C sort | tr '\n' '\0' |
+    xargs -0 cat | checksum)
+}
+
+# checksum: the SHA-256 of the input.
+checksum() {
+  if command -v sha256sum >/dev/null 2>&1; then
+    sha256sum
+  else
+    shasum -a 256
+  fi | cut -d ' ' -f 1
+}
+
+# Downloads the binary of the release; sets why if there is none. A wrong checksum is an error, not a reason to go on.
+download() {
+  local name address expected actual
+  name=$(target)
+  if [ -z "$name" ]; then
+    why="releases have no binary for $(uname -s) on $(uname -m)"
+    return 1
+  fi
+  name=federate-$name.tar.gz
+  address=${FEDERATE_RELEASES:-https://github.com/federate-dev/federate/releases/download}/v$version
+  if ! fetch "$address/SHA256SUMS" "$scratch/SHA256SUMS"; then
+    why="there is no release v$version, or it cannot be reached"
+    return 1
+  fi
+  expected=$(awk -v name="$name" '$2 == name || $2 == "*" name { print $1; exit }' "$scratch/SHA256SUMS")
+  if [ -z "$expected" ] || ! fetch "$address/$name" "$scratch/$name"; then
+    why="the release v$version has no $name"
+    return 1
+  fi
+  actual=$(checksum <"$scratch/$name")
+  [ "$actual" = "$expected" ] ||
+    fail "$address/$name has the checksum $actual, but SHA256SUMS names $expected: it is not what was released"
+  mkdir -p "$(install_folder)"
+  tar -xzf "$scratch/$name" -C "$scratch" federate
+  # A whole file or none, also when two jobs share the folder.
+  mv -f "$scratch/federate" "$(install_folder)/federate"
+  echo "federate $version: downloaded, with the checksum of the release"
+}
+
+# fetch ADDRESS FILE
+fetch() {
+  command -v curl >/dev/null 2>&1 || fail "curl is not installed on this runner, and the action needs it"
+  curl --silent --show-error --fail --location --retry 3 --connect-timeout 10 --max-time 300 --output "$2" "$1" 2>"$scratch/curl"
+}
+
+build_binary() {
+  if [ "$(version_of "$(install_folder)/federate")" != "$version" ]; then
+    command -v cargo >/dev/null 2>&1 || fail "federate cannot be built: cargo is not installed on this runner"
+    echo "::group::building federate $version"
+    # In the action's folder, whose rust-toolchain.toml selects the toolchain.
+    (cd "$source_folder" && cargo install --quiet --locked --path . --root "$scratch/root") ||
+      fail "federate could not be built"
+    mkdir -p "$(install_folder)"
+    mv -f "$scratch/root/bin/federate" "$(install_folder)/federate"
+    echo "::endgroup::"
+  fi
+  add_to_path "$(install_folder)"
+}

@@ -1,0 +1,52 @@
+//! Clusters of `federate.yaml`, for repos without inventory objects.
+
+use serde_json::json;
+
+use federate_kubernetes::{Cluster, Finding, Object, Taint, names};
+use federate_repo::Repo;
+use federate_repo::config::{self, ConfiguredCluster, TaintEffect};
+
+/// The configured clusters, and errors in their names.
+pub(super) fn clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
+    let mut clusters = Vec::new();
+    let mut findings = Vec::new();
+    for (at, configured) in repo.config.clusters.iter().enumerate() {
+        let pointer = format!("/clusters/{at}/name");
+        match names::safe_cluster(&configured.name) {
+            Ok(()) => clusters.push(cluster(repo, configured, &pointer)),
+            Err(why) => {
+                let message = format!("the cluster name {:?} is refused: {why}", configured.name);
+                findings.push(repo.invalid_config(&pointer, message));
+            }
+        }
+    }
+    (clusters, findings)
+}
+
+fn cluster(repo: &Repo, configured: &ConfiguredCluster, pointer: &str) -> Cluster {
+    let body = json!({
+        "apiVersion": "federate.dev/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": configured.name, "labels": configured.labels},
+    });
+    let mut object = Object::of(body, config::FILE);
+    let at = repo.texts.get(config::FILE).and_then(|text| federate_yaml::locate(text, 0, pointer));
+    object.origin.line = at.map_or(object.origin.line, |at| at.line);
+    let effect = |effect| match effect {
+        TaintEffect::NoSchedule => "NoSchedule",
+        TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+        TaintEffect::NoExecute => "NoExecute",
+    };
+    let taints = configured.taints.iter().map(|taint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: effect(taint.effect).to_owned(),
+    });
+    Cluster {
+        provider: configured.provider.clone(),
+        region: configured.region.clone(),
+        zones: configured.zones.clone(),
+        taints: taints.collect(),
+        ..Cluster::of(&object)
+    }
+}

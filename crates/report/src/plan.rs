@@ -1,0 +1,321 @@
+//! A plan as a table: one row per object, with its clusters and their replicas.
+//!
+//! On a terminal, the table fits its width: a few long names get lines of their own, or else the column of policies
+//! goes. Names are never cut. Elsewhere, each object is one line with everything.
+
+use std::fmt::Write as _;
+
+use anstyle::AnsiColor;
+
+use super::table::{TextStyle, counted};
+use federate_dialect::{Placed, Placement, Plan};
+use federate_kubernetes::ObjectRef;
+
+/// What the table shows besides the plan.
+#[derive(Clone, Copy)]
+pub struct Context<'c> {
+    /// The size of the inventory.
+    pub clusters: usize,
+    /// Whether an object belongs to a control plane, such as a placement of KubeFleet. Such rows are not counted as
+    /// placed objects.
+    pub is_policy: &'c dyn Fn(&ObjectRef) -> bool,
+    /// Whether to show all columns and all clusters, however wide.
+    pub wide: bool,
+}
+
+/// The smallest width of the column of clusters on a terminal.
+const CLUSTERS_MIN: usize = 20;
+
+/// How many objects of a long list a terminal shows, unless all are to be shown.
+const LISTED: usize = 20;
+
+/// How many equal rows of one policy a terminal shows, before the others are counted.
+const ALIKE: usize = 5;
+
+/// The plan as a table with a summary line and the releases that decided.
+pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
+    let width = style.width.filter(|_| !context.wide);
+    let full = style.full || context.wide || width.is_none();
+    // Where a control plane schedules placements, the row of one says what the rows of its objects say.
+    let told =
+        |row: &Placement| !context.wide && row.unschedulable.is_none() && (context.is_policy)(&row.object);
+    let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !told(row)).collect();
+    let rows = rows(&placements, width.is_some() && !style.full);
+    let columns = Columns::fit(&rows, width);
+    let mut out = String::new();
+    if !rows.is_empty() {
+        let _ = writeln!(out, "{}", style.bold(columns.head().trim_end()));
+    }
+    for row in &rows {
+        let places = places(row.placement, context.clusters, columns.places, full, style);
+        columns.write(&mut out, row, &places);
+    }
+    unmatched(&mut out, plan, &columns, full, style);
+    if !style.quiet {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = writeln!(out, "{gap}{}", style.bold(&(summary(plan, context) + &releases(plan))));
+    }
+    out
+}
+
+/// One `KIND[.GROUP]/[NAMESPACE/]NAME` per line, as `federate explain` reads it.
+pub fn names(plan: &Plan) -> String {
+    let mut objects: Vec<&ObjectRef> = plan.placements.iter().map(|row| &row.object).collect();
+    objects.extend(&plan.unmatched);
+    objects.sort_unstable();
+    objects.iter().map(|object| name(object) + "\n").collect()
+}
+
+/// An object as `federate explain` reads it.
+pub fn name(object: &ObjectRef) -> String {
+    let group = if object.group().is_empty() { String::new() } else { format!(".{}", object.group()) };
+    let namespace = object.namespace.as_ref().map(|name| format!("{name}/")).unwrap_or_default();
+    format!("{}{group}/{namespace}{}", object.kind.to_lowercase(), object.name)
+}
+
+/// The objects that no policy places.
+fn unmatched(out: &mut String, plan: &Plan, columns: &Columns, full: bool, style: TextStyle) {
+    let most = if full || plan.unmatched.len() <= LISTED + 1 { usize::MAX } else { LISTED };
+    let width = plan.unmatched.iter().take(most).map(|id| id.to_string().chars().count()).max().unwrap_or(0);
+    let width = width.max(columns.object);
+    for id in plan.unmatched.iter().take(most) {
+        let words = style.paint(AnsiColor::Yellow, "no policy matches");
+        let _ = writeln!(out, "{:width$}  {words}", id.to_string());
+    }
+    if let Some(more) = plan.unmatched.len().checked_sub(most).filter(|more| *more > 0) {
+        let _ = writeln!(out, "… and {more} more that no policy matches (-v shows all)");
+    }
+}
+
+/// The releases whose rules decided.
+fn releases(plan: &Plan) -> String {
+    let all: Vec<String> = plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
+    if all.is_empty() { String::new() } else { format!(", by the rules of {}", all.join(", ")) }
+}
+
+/// A summary: how many objects are placed, and how many are not.
+fn summary(plan: &Plan, context: Context<'_>) -> String {
+    let objects: Vec<&Placement> =
+        plan.placements.iter().filter(|row| !(context.is_policy)(&row.object)).collect();
+    let placed = objects.iter().filter(|p| !p.clusters.is_empty()).count();
+    let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count();
+    let replicas: i64 = objects.iter().flat_map(|p| p.clusters.iter()).filter_map(|c| c.replicas).sum();
+    format!(
+        "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
+        counted(objects.len() + plan.unmatched.len(), "object"),
+        counted(context.clusters, "cluster"),
+        counted(usize::try_from(replicas).unwrap_or(0), "replica"),
+        plan.unmatched.len()
+    )
+}
+
+/// A row of the table: one object, or several that are placed alike.
+struct Row<'p> {
+    placement: &'p Placement,
+    object: String,
+    policy: String,
+    replicas: String,
+}
+
+/// The rows. Where they are `folded`, long runs of objects of one kind that one policy places in the same way become
+/// one row.
+fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
+    let mut rows = Vec::new();
+    let alike = |a: &Placement, b: &Placement| {
+        (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
+            == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
+            && a.required_by == b.required_by
+    };
+    for run in placements.chunk_by(|a, b| alike(a, b)) {
+        let shown = if folded && run.len() > ALIKE + 1 { ALIKE } else { run.len() };
+        rows.extend(run.iter().take(shown).map(|placement| row(placement, placement.object.to_string())));
+        if let Some(first) = run.first().filter(|_| shown < run.len()) {
+            let words = format!("… {} more {}s placed alike", run.len() - shown, first.object.kind);
+            rows.push(row(first, words));
+        }
+    }
+    rows
+}
+
+fn row(placement: &Placement, object: String) -> Row<'_> {
+    let policy = match (&placement.policy, placement.required_by.first()) {
+        (Some(policy), _) => policy.to_string(),
+        (None, Some(by)) => match placement.required_by.len() {
+            1 => format!("needed by {by}"),
+            n => format!("needed by {by} and {} more", n - 1),
+        },
+        (None, None) => "(every cluster)".to_owned(),
+    };
+    let replicas = placement.clusters.iter().filter_map(|c| c.replicas);
+    let replicas = replicas.fold(None, |sum, r| Some(sum.unwrap_or(0) + r));
+    let replicas = replicas.map_or("-".to_owned(), |r: i64| r.to_string());
+    Row { placement, object, policy, replicas }
+}
+
+/// The widths of the columns.
+struct Columns {
+    object: usize,
+    /// 0 if the column is left out.
+    policy: usize,
+    /// 0 if no object has replicas.
+    replicas: usize,
+    /// The width of the column of clusters; `None` if it is not limited.
+    places: Option<usize>,
+}
+
+impl Columns {
+    fn fit(rows: &[Row<'_>], width: Option<usize>) -> Self {
+        let widest = |cell: &dyn Fn(&Row<'_>) -> usize, head: &str| {
+            rows.iter().map(cell).chain([head.len()]).max().unwrap_or(0)
+        };
+        let object = widest(&|row| row.object.chars().count(), "OBJECT");
+        let policy = widest(&|row| row.policy.chars().count(), "POLICY");
+        let counts = rows.iter().any(|row| row.replicas != "-");
+        let replicas = if counts { widest(&|row| row.replicas.len(), "REPLICAS") } else { 0 };
+        let mut columns = Self { object, policy, replicas, places: None };
+        let Some(width) = width else { return columns };
+        let needed = |columns: &Self| columns.left() + CLUSTERS_MIN;
+        // A few long names get lines of their own, so that they do not take the place of the other columns.
+        let limit = |columns: &Self| width.saturating_sub(needed(columns) - columns.object);
+        let fitting = |limit: usize| rows.iter().filter(|row| row.object.chars().count() <= limit).count();
+        if needed(&columns) > width && fitting(limit(&columns)) * 10 < rows.len() * 8 {
+            columns.policy = 0;
+        }
+        if needed(&columns) > width {
+            let limit = limit(&columns).max(width / 4);
+            let names = rows.iter().map(|row| row.object.chars().count()).filter(|length| *length <= limit);
+            columns.object = names.max().unwrap_or(0).max("OBJECT".len());
+        }
+        columns.places = Some(width.saturating_sub(columns.left()).max(CLUSTERS_MIN));
+        columns
+    }
+
+    /// The columns before the clusters, with the space after each.
+    fn left(&self) -> usize {
+        [self.object, self.policy, self.replicas]
+            .iter()
+            .filter(|width| **width > 0)
+            .map(|width| width + 2)
+            .sum()
+    }
+
+    fn line(&self, object: &str, policy: &str, replicas: &str) -> String {
+        let mut line = format!("{object:width$}  ", width = self.object);
+        if self.policy > 0 {
+            let _ = write!(line, "{policy:width$}  ", width = self.policy);
+        }
+        if self.replicas > 0 {
+            let _ = write!(line, "{replicas:>width$}  ", width = self.replicas);
+        }
+        line
+    }
+
+    fn head(&self) -> String {
+        self.line("OBJECT", "POLICY", "REPLICAS") + "CLUSTERS"
+    }
+
+    fn write(&self, out: &mut String, row: &Row<'_>, places: &[String]) {
+        let mut name = row.object.as_str();
+        if name.chars().count() > self.object {
+            let _ = writeln!(out, "{name}");
+            name = "";
+        }
+        let line = self.line(name, &row.policy, &row.replicas);
+        let mut places = places.iter();
+        let _ = writeln!(out, "{}", (line + places.next().map_or("", String::as_str)).trim_end());
+        for place in places {
+            let _ = writeln!(out, "{:indent$}{place}", "", indent = self.left());
+        }
+    }
+}
+
+/// The lines in the column of clusters. Without a width, each part is one line.
+fn places(
+    placement: &Placement,
+    inventory: usize,
+    width: Option<usize>,
+    full: bool,
+    style: TextStyle,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let wide = width.unwrap_or(usize::MAX);
+    if let Some(unschedulable) = &placement.unschedulable {
+        let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
+        lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Red, &line)));
+        if !placement.clusters.is_empty() {
+            lines.push("kept from the previous plan:".to_owned());
+        }
+    }
+    if placement.clusters.is_empty() {
+        if lines.is_empty() {
+            lines.push("nowhere".to_owned());
+        }
+        return lines;
+    }
+    let most = if full { usize::MAX } else { 2 };
+    lines.extend(cluster_names(&placement.clusters, inventory, wide, most));
+    if !placement.suspended.is_empty() {
+        let words = format!("suspended: {}", placement.suspended.join(" "));
+        lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Yellow, &line)));
+    }
+    lines
+}
+
+/// Cluster names with replicas, on at most `most` lines, then the number of the others. If all clusters have
+/// the same replicas, their number is enough.
+fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usize) -> Vec<String> {
+    let first = clusters.first().and_then(|c| c.replicas);
+    let same = clusters.len() > 1 && clusters.iter().all(|c| c.replicas == first);
+    let head = match (same, first) {
+        (true, Some(replicas)) => format!("{} × {replicas}", clusters.len()),
+        (true, None) => clusters.len().to_string(),
+        (false, _) => String::new(),
+    };
+    if same && clusters.len() == inventory {
+        return vec![format!("all {head}")];
+    }
+    let word = |c: &Placed| match c.replicas {
+        Some(replicas) if !same => format!("{}:{replicas}", c.name),
+        _ => c.name.to_string(),
+    };
+    let mut lines = vec![if head.is_empty() { head } else { format!("{head}: ") }];
+    for (at, cluster) in clusters.iter().enumerate() {
+        let left = clusters.len() - at;
+        let tail = format!("… {left} more");
+        let word = word(cluster);
+        let last = lines.len() >= most;
+        let Some(line) = lines.last_mut() else { break };
+        let reserve = if last && left > 1 { tail.chars().count() + 1 } else { 0 };
+        if line.chars().count() + word.chars().count() + reserve > width && !line.is_empty() {
+            if last {
+                line.push_str(&tail);
+                break;
+            }
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(&word);
+            line.push(' ');
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let full = lines
+            .last()
+            .is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > width);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}

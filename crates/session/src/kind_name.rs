@@ -1,0 +1,105 @@
+//! The name of a kind as `kubectl` takes it: the kind, its plural or a short name, with or without its group.
+//!
+//! Facts: `kubectl api-resources`, and the `shortNames` in the CRDs of the control planes.
+
+use federate_apiserver::Kind;
+use federate_kubernetes::{Object, ObjectRef};
+
+/// The short names of kinds of control planes.
+const SHORT: [(&str, &str); 7] = [
+    ("pp", "PropagationPolicy"),
+    ("cpp", "ClusterPropagationPolicy"),
+    ("op", "OverridePolicy"),
+    ("cop", "ClusterOverridePolicy"),
+    ("crp", "ClusterResourcePlacement"),
+    ("rp", "ResourcePlacement"),
+    ("ftc", "FederatedTypeConfig"),
+];
+
+/// The parsed name of a kind.
+pub(crate) struct KindName {
+    /// The part before the first dot, in lower case.
+    name: String,
+    /// The group, or its beginning; empty for any group.
+    group: String,
+    /// The kinds that have this name by a definition: built-in kinds, and those of CRDs in the repo.
+    kinds: Vec<String>,
+}
+
+impl KindName {
+    /// Parses a name. `objects` are the objects of the repo, whose CRDs name their kinds.
+    pub(crate) fn parse<'o>(text: &str, objects: impl Iterator<Item = &'o Object>) -> Self {
+        let text = text.to_lowercase();
+        let (name, group) = text.split_once('.').unwrap_or((&text, ""));
+        let builtin = Kind::builtins();
+        let builtin =
+            builtin.filter(|kind| kind.plural == name || kind.short.iter().any(|short| short == name));
+        let mut kinds: Vec<String> = builtin.map(|kind| kind.kind).collect();
+        kinds.extend(SHORT.iter().filter(|(short, _)| *short == name).map(|(_, kind)| (*kind).to_owned()));
+        kinds.extend(objects.filter_map(|object| defined(object, name)));
+        Self { name: name.to_owned(), group: group.to_owned(), kinds }
+    }
+
+    /// Whether an object is of this kind.
+    pub(crate) fn fits(&self, id: &ObjectRef) -> bool {
+        let kind = id.kind.to_lowercase();
+        let called = kind == self.name || plural(&kind) == self.name || self.kinds.contains(&id.kind);
+        // `deployments.v1.apps` names the version, too.
+        let in_group =
+            |group: &str| id.group() == group || (!group.is_empty() && id.group().starts_with(group));
+        let unversioned = self.group.split_once('.').map(|(_, group)| group);
+        called && (self.group.is_empty() || in_group(&self.group) || unversioned.is_some_and(in_group))
+    }
+}
+
+/// The plural that a kind has unless its definition says otherwise.
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if kind.ends_with(['s', 'x']) => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
+}
+
+/// The kind that a CRD defines with this plural or short name.
+fn defined(object: &Object, name: &str) -> Option<String> {
+    if object.id.kind != "CustomResourceDefinition" {
+        return None;
+    }
+    let names = object.body.pointer("/spec/names")?;
+    let short = names["shortNames"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    let named = names["plural"] == name || short.into_iter().any(|short| short.eq_ignore_ascii_case(name));
+    named.then(|| names["kind"].as_str().map(str::to_owned))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_names_of_kubectl() {
+        let id = |api_version: &str, kind: &str| ObjectRef {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: None,
+            name: "a".to_owned(),
+        };
+        let karmada = "policy.karmada.io/v1alpha1";
+        for (text, api_version, kind) in [
+            ("deploy", "apps/v1", "Deployment"),
+            ("Deployments.apps", "apps/v1", "Deployment"),
+            ("deployments.v1.apps", "apps/v1", "Deployment"),
+            ("svc", "v1", "Service"),
+            ("cm", "v1", "ConfigMap"),
+            ("ing", "networking.k8s.io/v1", "Ingress"),
+            ("ingresses", "networking.k8s.io/v1", "Ingress"),
+            ("pp", karmada, "PropagationPolicy"),
+            ("propagationpolicies", karmada, "PropagationPolicy"),
+            ("cop", karmada, "ClusterOverridePolicy"),
+            ("crp", "placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement"),
+        ] {
+            assert!(KindName::parse(text, std::iter::empty()).fits(&id(api_version, kind)), "{text}");
+        }
+        assert!(!KindName::parse("deploy.batch", std::iter::empty()).fits(&id("apps/v1", "Deployment")));
+    }
+}

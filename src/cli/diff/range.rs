@@ -1,0 +1,142 @@
+//! The two revisions that `federate diff` compares, in the notation of `git diff`.
+//!
+//! | `--from` | compares |
+//! |---|---|
+//! | `main` | where the later side branched off `main`, so that commits that only `main` has are not shown |
+//! | `main...feature` | the same, with `feature` as the later side |
+//! | `main..feature`, `main..` | exactly these two; nothing after the dots is the work tree |
+
+use federate_source::git::{self, Place};
+
+use crate::cli::Fault;
+use crate::cli::settings::RepoArgs;
+
+/// The name of the work tree, where a revision would be named.
+const WORK_TREE: &str = "work tree";
+
+/// The two sides of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    /// The earlier revision, as the user named it; `None` to compare releases over the later side alone.
+    from: Option<String>,
+    /// The later revision; `None` for the work tree.
+    pub(super) to: Option<String>,
+    /// Whether the earlier side is exactly `from`, not where `to` branched off.
+    exact: bool,
+}
+
+/// The earlier side, resolved.
+pub(super) struct Earlier {
+    /// The revision to read.
+    pub(super) rev: String,
+    /// Its name in the report.
+    pub(super) name: String,
+}
+
+impl Range {
+    /// Reads `--from` and `--to`.
+    pub(super) fn parse(from: Option<&str>, to: Option<&str>) -> Result<Self, Fault> {
+        let Some(from) = from else {
+            return Ok(Self { from: None, to: to.map(str::to_owned), exact: true });
+        };
+        let (from, dots, end) = match from.split_once("...") {
+            Some((from, end)) => (from, 3, end),
+            None => from.split_once("..").map_or((from, 0, ""), |(from, end)| (from, 2, end)),
+        };
+        if !end.is_empty() && to.is_some() {
+            return Err(Fault::Failed(format!(
+                "--from names both revisions, {from} and {end}: leave --to out"
+            )));
+        }
+        let or_head = |rev: &str| if rev.is_empty() { "HEAD".to_owned() } else { rev.to_owned() };
+        let to = to.map(str::to_owned).or_else(|| (!end.is_empty()).then(|| end.to_owned()));
+        Ok(Self { from: Some(or_head(from)), to, exact: dots == 2 })
+    }
+
+    /// The name of the later side.
+    pub(super) fn later(&self) -> &str {
+        self.to.as_deref().unwrap_or(WORK_TREE)
+    }
+
+    /// Resolves the earlier side; `None` if there is no earlier revision.
+    pub(super) fn earlier(&self, args: &RepoArgs) -> Result<Option<Earlier>, Fault> {
+        let Some(from) = &self.from else { return Ok(None) };
+        let exactly = || Ok(Some(Earlier { rev: from.clone(), name: from.clone() }));
+        if self.exact {
+            return exactly();
+        }
+        let failed = |error: git::Error| Fault::Failed(error.to_string());
+        let place = Place::of(&args.repo).map_err(failed)?;
+        let repository = place.open().map_err(failed)?;
+        let tip = place.resolve(&repository, from).map_err(failed)?.commit;
+        let later = match &self.to {
+            Some(to) => place.resolve(&repository, to).map_err(failed)?.commit,
+            // A work tree without a commit branched off nothing.
+            None => match place.resolve(&repository, "HEAD") {
+                Ok(head) => head.commit,
+                Err(_) => return exactly(),
+            },
+        };
+        match git::merge_base(&repository, tip, later) {
+            Some(base) if base == tip => exactly(),
+            // Back to an older revision: a roll-back is wanted, and it differs in what the older one lacks.
+            Some(base) if base == later && self.to.is_some() => exactly(),
+            Some(base) => {
+                let rev = base.to_string();
+                let name = format!("{from} (merge base {})", rev.get(..10).unwrap_or(&rev));
+                Ok(Some(Earlier { rev, name }))
+            }
+            None => Err(no_merge_base(from, self.later(), repository.is_shallow())),
+        }
+    }
+}
+
+/// The default base: the default branch of the remote.
+pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
+    let failed = |error: git::Error| Fault::Failed(error.to_string());
+    let repository = Place::of(&args.repo).and_then(|place| place.open()).map_err(failed)?;
+    git::default_branch(&repository).ok_or_else(|| {
+        Fault::Failed(
+            "no default branch to compare with: neither origin/HEAD nor a branch main or master exists; name one \
+             with --from"
+                .to_owned(),
+        )
+    })
+}
+
+fn no_merge_base(from: &str, to: &str, shallow: bool) -> Fault {
+    let to = if to == WORK_TREE { "HEAD" } else { to };
+    let why = if shallow {
+        "the clone is shallow: fetch more with `git fetch --unshallow`, or clone with `fetch-depth: 0`"
+    } else {
+        "their histories have no commit in common"
+    };
+    Fault::Failed(format!(
+        "cannot find where {to} branched off {from}: {why}; to compare with {from} itself, write --from {from}.."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_git_diff() {
+        for (from, to, expected) in [
+            ("main", None, ("main", None, false)),
+            ("main", Some("v2"), ("main", Some("v2"), false)),
+            ("main...v2", None, ("main", Some("v2"), false)),
+            ("main...", None, ("main", None, false)),
+            ("main..v2", None, ("main", Some("v2"), true)),
+            ("main..", None, ("main", None, true)),
+            ("..v2", None, ("HEAD", Some("v2"), true)),
+        ] {
+            let range = Range::parse(Some(from), to).unwrap();
+            assert_eq!(
+                (range.from.as_deref(), range.to.as_deref(), range.exact),
+                (Some(expected.0), expected.1, expected.2)
+            );
+        }
+        assert!(Range::parse(Some("main..v1"), Some("v2")).is_err());
+    }
+}
