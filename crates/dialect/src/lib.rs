@@ -28,6 +28,7 @@ mod placed;
 pub mod plan;
 pub mod probe;
 mod reads;
+pub mod references;
 pub mod release;
 pub mod rollout;
 pub mod served;
@@ -42,6 +43,7 @@ pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use reads::{ClusterReads, ObjectScope};
+pub use references::References;
 pub use release::Release;
 
 /// A control plane: its kinds, its inventory and its policies.
@@ -101,6 +103,23 @@ pub trait Dialect: Sync {
     /// Validates one of its own objects as the control plane's API server and admission webhooks do, in the
     /// release that the configuration names. An object with errors takes no part in any decision.
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding>;
+
+    /// What an object refers to by name: one of its own objects, or a template with its labels and annotations.
+    /// The object need not be valid.
+    fn references(&self, object: &Object) -> References {
+        let _ = object;
+        References::default()
+    }
+
+    /// The keys of labels and annotations of templates that it reads, if it can list them.
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How a template is selected, as advice: `select it in …`.
+    fn selected_by(&self) -> &'static str {
+        "select it in a placement policy"
+    }
 
     /// Reads one of its valid inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
@@ -215,6 +234,17 @@ pub trait ControlPlane: Sync {
     /// Findings about its policies: what is invalid or has no effect. A policy with errors takes part in no
     /// decision, because admission refuses it.
     fn check(&self) -> Vec<Finding>;
+
+    /// The objects of its own that contain a template, each with the object in the member clusters.
+    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        Vec::new()
+    }
+
+    /// Why the control plane places a template nowhere, whatever selects it, as a sentence; `None` if it can.
+    fn withheld(&self, template: &Object) -> Option<String> {
+        let _ = template;
+        None
+    }
 
     /// The objects in the member clusters that its decisions read; none by default.
     fn cluster_reads(&self) -> ClusterReads {

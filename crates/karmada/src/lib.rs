@@ -17,7 +17,8 @@ use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, FailedOver, Health, HubKinds, Input,
-    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, Release, SharedLists, Subject, Variant,
+    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
+    Subject, Variant,
 };
 
 mod affinity;
@@ -45,6 +46,7 @@ mod overrides;
 mod prune;
 pub mod quota;
 mod rebalance;
+mod references;
 mod revise;
 mod schedule;
 mod selector;
@@ -127,6 +129,10 @@ impl Dialect for Karmada {
 
     fn mark(&self, live: &mut Object) {
         live.set_label(member::MANAGED, "true");
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
@@ -251,6 +257,10 @@ impl ControlPlane for Karmadas<'_> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
         findings
+    }
+
+    fn withheld(&self, template: &Object) -> Option<String> {
+        matching::reserved(template).map(|why| format!("Karmada never propagates it, because {why}"))
     }
 
     fn cluster_reads(&self) -> ClusterReads {

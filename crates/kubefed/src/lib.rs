@@ -21,7 +21,7 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, Variant,
+    Placement, Previous, Reads, References, Variant,
 };
 
 mod api;
@@ -44,6 +44,7 @@ mod observe;
 mod overrides;
 mod placement;
 mod preference;
+mod references;
 mod types;
 mod v1;
 mod validate;
@@ -124,6 +125,18 @@ impl Dialect for KubeFed {
 
     fn mark(&self, live: &mut Object) {
         live.set_label(manifest::MANAGED, "true");
+    }
+
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &references::KEYS
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "wrap it in a federated object (as `federate import` does)"
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, _: &federate_repo::Config) -> Vec<Finding> {
@@ -326,6 +339,10 @@ impl ControlPlane for KubeFedPlane<'_> {
             findings.extend(validate::ineffective(self));
         }
         findings
+    }
+
+    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {
