@@ -14,6 +14,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+mod deletion;
 mod dialects;
 mod failover;
 pub mod goduration;
@@ -32,6 +33,7 @@ pub mod release;
 pub mod rollout;
 pub mod served;
 
+pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
@@ -448,27 +450,6 @@ pub enum SyncOp {
 
 /// The fields of the `DeleteOptions` of a deletion.
 pub type DeleteOptions = Map<String, Value>;
-
-/// How far the deletion of an object on the control plane's host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletionProgress {
-    /// Whether the control plane removes its finalizer, so that the object goes.
-    pub finalizer_removed: bool,
-    /// Whether the member clusters are done.
-    pub state: DeletionState,
-}
-
-/// Whether a deletion is done in the member clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum DeletionState {
-    /// Nothing is left to do.
-    Done,
-    /// Some objects are still there.
-    Waiting,
-    /// The deletion cannot continue, for example because a cluster is not ready.
-    Failed,
-}
 
 /// A manifest for a member cluster.
 #[derive(Debug)]
