@@ -1,12 +1,17 @@
-//! Measures scripts of a `ResourceInterpreterCustomization`: five operations on each of a thousand objects,
-//! one after the other.
+//! Measures scripts of a `ResourceInterpreterCustomization`: five operations on each of a thousand objects, on all
+//! cores as in a session, and on one.
 
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 
 use divan::Bencher;
 use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
+use rayon::prelude::*;
 use serde_json::json;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();
@@ -74,11 +79,10 @@ fn object(n: usize) -> Object {
     Object::of(body, "server.yaml")
 }
 
-#[divan::bench]
-fn thousand_objects(bencher: Bencher<'_, '_>) {
+fn customization() -> Object {
     let customizations: serde_json::Map<String, serde_json::Value> =
         RULES.iter().map(|(rule, script)| (rule.field().to_owned(), json!({"luaScript": script}))).collect();
-    let customization = Object::of(
+    Object::of(
         json!({
             "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
             "metadata": {"name": "cloneset"},
@@ -88,16 +92,30 @@ fn thousand_objects(bencher: Bencher<'_, '_>) {
             },
         }),
         "customization.yaml",
-    );
+    )
+}
+
+/// All operations on one object.
+fn operations(interpreter: &Interpreter<'_>, object: &Object) {
+    let asked = OperationInput { live: Some(object), replicas: 5, items: None };
+    for (rule, _) in RULES {
+        let answer = interpreter.answer(rule, object, &asked).expect("there is a script");
+        divan::black_box(answer.expect("it succeeds"));
+    }
+}
+
+#[divan::bench]
+fn thousand_objects(bencher: Bencher<'_, '_>) {
+    let customization = customization();
     let interpreter = Interpreter::of(std::iter::once(&customization), None);
     let objects: Vec<Object> = (0..1000).map(object).collect();
-    bencher.bench_local(|| {
-        for object in &objects {
-            let asked = OperationInput { live: Some(object), replicas: 5, items: None };
-            for (rule, _) in RULES {
-                let answer = interpreter.answer(rule, object, &asked).expect("there is a script");
-                divan::black_box(answer.expect("it succeeds"));
-            }
-        }
-    });
+    bencher.bench_local(|| objects.par_iter().for_each(|object| operations(&interpreter, object)));
+}
+
+#[divan::bench]
+fn thousand_objects_on_one_core(bencher: Bencher<'_, '_>) {
+    let customization = customization();
+    let interpreter = Interpreter::of(std::iter::once(&customization), None);
+    let objects: Vec<Object> = (0..1000).map(object).collect();
+    bencher.bench_local(|| objects.iter().for_each(|object| operations(&interpreter, object)));
 }

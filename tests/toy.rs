@@ -65,11 +65,6 @@ impl ControlPlane for Toys<'_> {
         decided
     }
 
-    fn complete(&self, decided: Vec<Decided>, _: &Previous) -> Decided {
-        let placements = decided.into_iter().flat_map(|one| one.placements).collect();
-        Decided { placements, ..Decided::default() }
-    }
-
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
         let body = self.0.repo.template(&placement.object).unwrap().object.body.clone();
         let clusters = placement.clusters.iter().map(|placed| placed.name.clone()).collect();

@@ -215,8 +215,11 @@ pub trait ControlPlane: Sync {
     /// Decides about one of the [`subjects`](Self::subjects). The answer for any other object is empty.
     fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided;
 
-    /// Completes the decisions about all subjects, in their order: adds what depends on other placements.
-    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
+    /// Adds what depends on other placements to the decisions about all subjects. By default, nothing does.
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
+        let _ = previous;
+        decided
+    }
 
     /// The manifests of a placement, one variant for the clusters that receive the same. Every cluster of the
     /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
@@ -316,6 +319,15 @@ pub struct Decided {
     pub findings: Vec<Finding>,
     /// The shared memory of several placements, by digest.
     pub shared: Map<String, Value>,
+}
+
+impl Decided {
+    /// Adds other decisions.
+    pub fn extend(&mut self, other: Self) {
+        self.placements.extend(other.placements);
+        self.findings.extend(other.findings);
+        self.shared.extend(other.shared);
+    }
 }
 
 /// What a group of clusters receives of one placement.

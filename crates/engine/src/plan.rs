@@ -77,28 +77,27 @@ impl Engine<'_> {
         Some(finding)
     }
 
-    /// The decisions of one control plane about all its subjects.
+    /// The decisions of one control plane about all its subjects together.
     fn decisions(
         &self,
         dialect: &'static str,
         plane: &dyn ControlPlane,
         kept: Option<&mut Decisions>,
-    ) -> Vec<Decided> {
+    ) -> Decided {
         let subjects = plane.subjects();
-        let Some(kept) = kept else {
-            return subjects.par_iter().map(|subject| self.decided(plane, subject)).collect();
-        };
-        let decide = |subject: &Subject| match kept.get(dialect, &subject.object) {
+        let known = kept.as_deref();
+        let decide = |subject: &Subject| match known.and_then(|kept| kept.get(dialect, &subject.object)) {
             Some(decided) => (decided.clone(), false),
             None => (self.decided(plane, subject), subject.reads == Reads::Subject),
         };
         let decided: Vec<(Decided, bool)> = subjects.par_iter().map(decide).collect();
-        let mut all = Vec::with_capacity(decided.len());
+        let mut all = Decided::default();
+        let mut kept = kept;
         for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {
-            if keep {
+            if let Some(kept) = kept.as_mut().filter(|_| keep) {
                 kept.keep(dialect, subject.object, decided.clone());
             }
-            all.push(decided);
+            all.extend(decided);
         }
         all
     }

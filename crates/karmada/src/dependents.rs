@@ -40,13 +40,8 @@ fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c Cluste
     bits
 }
 
-/// Joins all decisions and adds the dependencies.
-pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &Previous) -> Decided {
-    let mut all = Decided::default();
-    for one in decided {
-        all.placements.extend(one.placements);
-        all.findings.extend(one.findings);
-    }
+/// Adds the dependencies to all decisions.
+pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previous) -> Decided {
     let names = names(plane, &all.placements);
     let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
     if needed.is_empty() {

@@ -265,7 +265,7 @@ impl ControlPlane for Karmadas<'_> {
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
-    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
         dependents::complete(self, decided, previous)
     }
 

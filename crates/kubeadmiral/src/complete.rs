@@ -14,13 +14,8 @@ struct Led {
     leaders: BTreeSet<ObjectRef>,
 }
 
-/// Joins the decisions about all templates.
-pub(super) fn complete(plane: &KubeAdmiralPlane<'_>, decided: Vec<Decided>) -> Decided {
-    let mut all = Decided::default();
-    for one in decided {
-        all.placements.extend(one.placements);
-        all.findings.extend(one.findings);
-    }
+/// Adds the followers to the decisions about all templates.
+pub(super) fn complete(plane: &KubeAdmiralPlane<'_>, mut all: Decided) -> Decided {
     let led = led(plane, &mut all.placements);
     for placement in &mut all.placements {
         if let Some(led) = led.get(&key(&placement.object)) {

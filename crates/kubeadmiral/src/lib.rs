@@ -288,7 +288,7 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
             .map_or_else(Decided::default, |template| self.decide_template(&template.object, previous))
     }
 
-    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
         let mut all = complete::complete(self, decided);
         all.shared = trigger::shared(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
         all

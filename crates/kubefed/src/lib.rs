@@ -362,15 +362,6 @@ impl ControlPlane for KubeFedPlane<'_> {
         }
     }
 
-    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
-        let mut all = Decided::default();
-        for one in decided {
-            all.placements.extend(one.placements);
-            all.findings.extend(one.findings);
-        }
-        all
-    }
-
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
         match self.about(&placement.object) {
             Some(Subject::Federated(federated)) => manifest::variants(self, placement, federated),

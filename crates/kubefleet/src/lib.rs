@@ -349,13 +349,8 @@ impl ControlPlane for KubeFleetPlane<'_> {
         self.subject(subject).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
     }
 
-    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
-        let mut all = Decided::default();
-        for one in decided {
-            all.placements.extend(one.placements);
-            all.findings.extend(one.findings);
-        }
-        shared::join(self.input.repo, all)
+    fn complete(&self, decided: Decided, _previous: &Previous) -> Decided {
+        shared::join(self.input.repo, decided)
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

@@ -5,7 +5,7 @@ local host = ...
 
 local error, type, select, pairs, next, unpack = error, type, select, pairs, next, unpack
 local native_pcall, native_tostring = pcall, tostring
-local native_concat, floor = table.concat, math.floor
+local native_concat, native_sort, floor, compile = table.concat, table.sort, math.floor, loadstring
 local strings = getmetatable("")
 
 -- Work on strings beyond this length counts.
@@ -296,32 +296,43 @@ local function random_numbers()
   return random, seed
 end
 
-local function copy(from)
-  local to = {}
-  for key, value in pairs(from) do to[key] = value end
-  return to
+-- Returns a function that makes copies of a table with strings as keys. The copies are made by a constructor
+-- with all keys: each run gets fresh tables, and a loop over `pairs` would take most of the time of a short run.
+local function copier(from)
+  local fields = {}
+  for key in pairs(from) do fields[#fields + 1] = '["' .. key .. '"] = from["' .. key .. '"]' end
+  native_sort(fields)
+  local text = "local from = ... return function() return {" .. native_concat(fields, ", ") .. "} end"
+  return compile(text, "=prelude")(from)
 end
 
-local mathematics = copy(math)
+local mathematics = {}
+for name, f in pairs(math) do mathematics[name] = f end
 mathematics.huge = 1.7976931348623157e308
 
 local ipairs = ipairs
+for name, f in pairs({ error = error, type = type, select = select, ipairs = ipairs, _VERSION = "Lua 5.1" }) do
+  blocked[name] = f
+end
+for name, f in pairs(base) do blocked[name] = f end
+local new_globals, new_string, new_table = copier(blocked), copier(string_library), copier(tables)
+local new_math, new_os, new_kube = copier(mathematics), copier(os_library), copier(kube_library)
+
 return joiner, function()
-  local globals = copy(blocked)
-  globals._G, globals._VERSION = globals, "Lua 5.1"
-  globals.error, globals.type, globals.select, globals.ipairs = error, type, select, ipairs
-  for name, f in pairs(base) do globals[name] = f end
-  globals.string, globals.table, globals.math = copy(string_library), copy(tables), copy(mathematics)
-  globals.math.random, globals.math.randomseed = random_numbers()
-  globals.os = copy(os_library)
-  strings.__index = globals.string
-  local loaded = {
-    _G = globals, string = globals.string, table = globals.table, math = globals.math, os = globals.os,
-    kube = copy(kube_library),
-  }
+  local globals = new_globals()
+  local strings_of_run, tables_of_run, math_of_run, os_of_run = new_string(), new_table(), new_math(), new_os()
+  globals._G = globals
+  globals.string, globals.table, globals.math, globals.os = strings_of_run, tables_of_run, math_of_run, os_of_run
+  math_of_run.random, math_of_run.randomseed = random_numbers()
+  strings.__index = strings_of_run
   local preload = {}
-  globals.package = { loaded = loaded, preload = preload, path = "", cpath = "", loadlib = loadlib }
-  loaded.package = globals.package
+  local package = { loaded = false, preload = preload, path = "", cpath = "", loadlib = loadlib }
+  local loaded = {
+    _G = globals, string = strings_of_run, table = tables_of_run, math = math_of_run, os = os_of_run,
+    kube = new_kube(), package = package,
+  }
+  package.loaded = loaded
+  globals.package = package
   globals.require = function(name)
     name = string_of(name, 1, "require")
     if loaded[name] ~= nil then return loaded[name] end
