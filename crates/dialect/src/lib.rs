@@ -89,6 +89,13 @@ pub trait Dialect: Sync {
         None
     }
 
+    /// The objects that a new repo starts with: these clusters, and a policy that places these templates on all of
+    /// them.
+    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+        let _ = (clusters, templates);
+        Starter::default()
+    }
+
     /// The importer for objects that already run, if there is one.
     fn importer(&self) -> Option<import::Importer> {
         None
@@ -328,6 +335,17 @@ impl Decided {
         self.findings.extend(other.findings);
         self.shared.extend(other.shared);
     }
+}
+
+/// The objects that a new repo starts with.
+#[derive(Debug, Default)]
+pub struct Starter {
+    /// One inventory object for each cluster.
+    pub inventory: Vec<Value>,
+    /// The policy; `None` if the dialect has no policies.
+    pub policy: Option<Value>,
+    /// What else is needed, as an instruction.
+    pub note: Option<&'static str>,
 }
 
 /// What a group of clusters receives of one placement.

@@ -17,7 +17,7 @@ use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
-    Placement, Plan, Previous, Reads, Release, SharedLists, Subject, Variant,
+    Placement, Plan, Previous, Reads, Release, SharedLists, Starter, Subject, Variant,
 };
 
 mod affinity;
@@ -48,6 +48,7 @@ mod rebalance;
 mod revise;
 mod schedule;
 mod selector;
+mod starter;
 mod thirdparty;
 mod validate;
 mod version;
@@ -104,6 +105,10 @@ impl Dialect for Karmada {
 
     fn settings(&self) -> &'static [&'static str] {
         &[release::SETTING, FEATURE_GATES]
+    }
+
+    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters, templates)
     }
 
     fn importer(&self) -> Option<Importer> {
