@@ -44,6 +44,8 @@ pub(super) enum FailOn {
     Unschedulable,
     /// A template that no policy matches
     Unmatched,
+    /// Replicas that no cluster gets, or that a scenario loses
+    LostReplicas,
 }
 
 impl FailOn {
@@ -51,6 +53,7 @@ impl FailOn {
         match self {
             Self::Unschedulable => "unschedulable",
             Self::Unmatched => "unmatched",
+            Self::LostReplicas => "lost-replicas",
         }
     }
 }

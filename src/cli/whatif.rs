@@ -4,12 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value};
-use federate_engine::whatif::{Event, Scenario, Selection, Unit};
+use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
+use federate_report::table::TextStyle;
 use federate_report::whatif::{self, Replicas, Row};
-use federate_session::{Session, UnitOutcome, WhatIf as Scenarios};
+use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
 
 /// Show the effect of losing, changing or adding a cluster, or of scaling a workload
 ///
@@ -30,9 +32,31 @@ pub(super) struct WhatIf {
     #[arg(long, value_enum, value_name = "UNIT")]
     each: Option<Each>,
 
+    /// Lose each pair of them
+    #[arg(long, requires = "each")]
+    pairs: bool,
+
+    /// Feature gates of control planes: `Failover=true` lets Karmada evict from clusters with `NoExecute` taints
+    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = gate)]
+    gates: Vec<bool>,
+
+    /// The time at which it happens (RFC 3339), for rules about age
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+}
+
+/// Parses a feature gate that scenarios know.
+fn gate(text: &str) -> Result<bool, String> {
+    match text.split_once('=') {
+        Some(("Failover", value)) => {
+            value.parse().map_err(|_| format!("`{value}` is neither true nor false"))
+        }
+        _ => Err("the only gate that scenarios know is Failover, as in `Failover=true`".to_owned()),
+    }
 }
 
 /// The events of the scenario, which happen in the order of these options.
@@ -79,6 +103,8 @@ enum Output {
     Table,
     /// For scripts
     Json,
+    /// For a comment on a pull request
+    Markdown,
 }
 
 /// What is lost in turn.
@@ -130,18 +156,21 @@ impl WhatIf {
     }
 
     fn answer(&self, session: &Session, words: &[String]) -> Result<Exit, Fault> {
-        let scenarios = session.what_if();
+        let failover = self.gates.last().copied().unwrap_or(false);
+        let scenarios = session.what_if().with(TimelineOptions { failover, at: self.at });
         let scenario = self.events.scenario(&scenarios)?;
         if let Some(each) = self.each {
             return self.each(each.unit(), &scenarios, &scenario, words);
         }
         let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
-        let report = whatif::WhatIf::new(words, &outcome.changes, &outcome.losses);
+        let parts = (outcome.stages.as_slice(), outcome.rooms.as_slice());
+        let report = whatif::WhatIf::new(words, parts, &outcome.changes, &outcome.losses);
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Markdown => print(&report.markdown())?,
         }
-        Ok(if outcome.is_empty() { Exit::Clean } else { Exit::Findings })
+        Ok(self.exit(std::iter::once(&outcome)))
     }
 
     fn each(
@@ -151,7 +180,7 @@ impl WhatIf {
         scenario: &Scenario,
         words: &[String],
     ) -> Result<Exit, Fault> {
-        let outcomes = scenarios.each(unit, scenario).map_err(Fault::Failed)?;
+        let outcomes = scenarios.each(unit, self.pairs, scenario).map_err(Fault::Failed)?;
         let rows = outcomes.iter().map(row).collect();
         let report = whatif::WhatIfEach {
             api_version: federate_dialect::plan::API_VERSION,
@@ -163,9 +192,30 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Markdown => {
+                let style = TextStyle { width: None, color: false, full: self.args.verbose, quiet: false };
+                print(&format!("```text\n{}```\n", report.text(style)))?;
+            }
         }
-        let nothing = outcomes.iter().all(|unit| unit.outcome.is_empty());
-        Ok(if nothing { Exit::Clean } else { Exit::Findings })
+        Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
+    }
+
+    /// 1 if anything changes; 2 if `--fail-on` names what happens.
+    fn exit<'o>(&self, outcomes: impl Iterator<Item = &'o Outcome>) -> Exit {
+        let mut exit = Exit::Clean;
+        for outcome in outcomes {
+            let missing = outcome.losses.iter().any(|loss| loss.missing() > 0);
+            let unplaced = !outcome.unschedulable().is_empty() || outcome.losses.iter().any(|l| l.nowhere);
+            if (missing && self.args.fails_on("lost-replicas"))
+                || (unplaced && self.args.fails_on("unschedulable"))
+            {
+                return Exit::Error;
+            }
+            if !outcome.is_empty() {
+                exit = Exit::Findings;
+            }
+        }
+        exit
     }
 }
 
@@ -178,6 +228,7 @@ fn row(unit: &UnitOutcome) -> Row {
         replicas: Replicas::of(losses),
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
         unschedulable: unit.outcome.unschedulable().into_iter().cloned().collect(),
+        tightest: unit.outcome.rooms.first().cloned(),
     }
 }
 

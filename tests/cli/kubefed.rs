@@ -25,7 +25,7 @@ apiVersion: types.kubefed.io/v1beta1
 kind: FederatedDeployment
 metadata: {name: web, namespace: shop}
 spec:
-  template: {spec: {replicas: 2, template: {spec: {containers: [{name: web, image: a}]}}}}
+  template: {spec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: a}]}}}}
   overrides:
   - clusterName: alpha
     clusterOverrides: [{path: /spec/template/spec/containers/0/image, value: b}]

@@ -31,6 +31,7 @@ mod init;
 mod interpreter;
 mod kubefed;
 mod leaks;
+mod mistakes;
 mod plan;
 mod render;
 mod revision;

@@ -33,11 +33,21 @@ fn kubeadmiral() -> Sandbox {
 #[test]
 fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
     let ran = kubeadmiral().run("whatif --lose m1").code(1);
-    let text = "lose m1: no placement changes; what runs there is not moved
+    let text = "lose m1: nothing moves, and 3 replicas are lost
+
+Timeline
+  t+0s     m1 is lost
+           m1 is not ready
+           0 objects moved, 3 replicas lost, 0 regained
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT
 Deployment shop/web     3         0     3
+
+Free after that
+CLUSTER  TIGHTEST      FREE
+m2            cpu  10 of 20  50 %
+m3            cpu  10 of 20  50 %
 
 3 replicas lost, 0 regained, 3 missing
 ";
@@ -77,7 +87,7 @@ fn workloads_are_scaled_clusters_join_and_resize() {
     assert_eq!(added["clusters"]["added"], json!(["n1", "n2", "n3"]));
     assert_eq!(
         repo.run("whatif --label m1=tier=gold").code(0).out,
-        "label m1=tier=gold: no placement changes\n"
+        "label m1=tier=gold: nothing changes\n\nTimeline\n  t+0s     m1 gets the label tier=gold\n           nothing moves\n"
     );
     let resized = repo.run("whatif --capacity m1=10% --scale deployment/shop/web=60 -o json").code(1).json();
     assert_eq!(resized["placements"][0]["replicas"], json!({"from": 6, "to": 60}));
@@ -92,10 +102,10 @@ fn each_cluster_is_lost_in_turn_the_worst_first() {
     repo.write("pinned.json", pinned.to_string());
     let web = repo.read("web.json").replace("\"web\"", "\"pinned\"");
     repo.write("pinned-web.json", web);
-    let table = "CLUSTER  MOVED  LOST  REGAINED  MISSING  RUNS NOWHERE
-m3           0     7         0        7  Deployment shop/pinned
-m1           0     3         0        3
-m2           0     2         0        2
+    let table = "CLUSTER  MOVED  LOST  REGAINED  MISSING     TIGHTEST  RUNS NOWHERE
+m3           0     7         0        7  m1 cpu 50 %  Deployment shop/pinned
+m1           0     3         0        3  m2 cpu 50 %
+m2           0     2         0        2  m1 cpu 50 %
 
 0 of 3 clusters can be lost without missing replicas or objects that run nowhere
 ";
@@ -103,6 +113,73 @@ m2           0     2         0        2
     let json = repo.run("whatif --each region -o json").code(1).json();
     assert_eq!((&json["each"], &json["rows"][0]["lose"]), (&json!("region"), &json!("us")));
     assert_eq!(json["rows"][1]["clusters"], json!(["m1", "m2"]));
+    let pairs = repo.run("whatif --each cluster --pairs -o json").code(1).json();
+    let lost: Vec<&serde_json::Value> =
+        pairs["rows"].as_array().unwrap().iter().map(|row| &row["lose"]).collect();
+    assert_eq!(lost, [&json!("m1, m3"), &json!("m2, m3"), &json!("m1, m2")]);
+}
+
+/// Two clusters of Karmada with a workload that is divided.
+fn karmada(policy: &str) -> Sandbox {
+    let repo = Sandbox::web();
+    repo.write(
+        "policy.yaml",
+        crate::sandbox::POLICY.replace("placement:\n", &format!("placement:\n{policy}")),
+    );
+    repo
+}
+
+#[test]
+fn karmada_moves_what_a_removed_cluster_ran() {
+    let json = karmada("").run("whatif --remove m1 -o json").code(1).json();
+    assert_eq!(json["replicas"], json!({"lost": 2, "regained": 2, "missing": 0}));
+    let events: Vec<&serde_json::Value> =
+        json["timeline"].as_array().unwrap().iter().flat_map(|s| s["events"].as_array().unwrap()).collect();
+    assert_eq!(events, [&json!("m1 is being removed"), &json!("m1 has left")]);
+}
+
+#[test]
+fn karmada_evicts_only_with_failover_and_after_what_is_tolerated() {
+    let tolerates =
+        "    clusterTolerations: [{key: down, operator: Exists, effect: NoExecute, tolerationSeconds: 90}]\n";
+    let repo = karmada(tolerates);
+    let off = repo.run("whatif --taint m1=down:NoExecute -o json").code(0).json();
+    assert_eq!(off["replicas"]["lost"], 0);
+    let on = repo.run("whatif --taint m1=down:NoExecute --gates Failover=true -o json").code(1).json();
+    assert_eq!(on["replicas"], json!({"lost": 2, "regained": 2, "missing": 0}));
+    let moved: Vec<(i64, i64)> = (on["timeline"].as_array().unwrap().iter())
+        .map(|stage| (stage["seconds"].as_i64().unwrap(), stage["moved"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(moved, [(0, 0), (90, 1), (91, 0)]);
+    let lost = repo.run("whatif --lose m1 --gates Failover=true").code(1);
+    assert!(
+        lost.out.contains("  t+30s    m1: Ready is False, taint cluster.karmada.io/not-ready:NoSchedule\n"),
+        "{}",
+        lost.out
+    );
+    let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterTaintPolicy\nmetadata: {name: down}\nspec:\n  \
+                  addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: ['True']}]\n  \
+                  taints: [{key: down, effect: NoExecute}]\n";
+    repo.write("taints.yaml", policy);
+    let lost = repo.run("whatif --lose m1 --gates Failover=true").code(1);
+    for line in
+        ["taint down:NoExecute", "  t+2m     1 placements evicted", "2 replicas lost, 2 regained, 0 missing"]
+    {
+        assert!(lost.out.contains(line), "`{line}` is not in\n{}", lost.out);
+    }
+}
+
+#[test]
+fn losses_can_be_errors_and_comments() {
+    let repo = kubeadmiral();
+    repo.run("whatif --lose m1 --fail-on lost-replicas").code(2);
+    repo.run("whatif --remove m1 --fail-on lost-replicas,unschedulable").code(1);
+    let markdown = repo.run("whatif --lose m1 -o markdown").code(1).out;
+    assert!(
+        markdown.starts_with("**What if: lose m1**\n\n3 replicas lost, 0 regained, 3 missing\n\n```text\n")
+    );
+    let wrong = repo.run("whatif --lose m1 --gates Other=true").code(2);
+    assert!(wrong.err.contains("the only gate that scenarios know is Failover"), "{}", wrong.err);
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod server_decides;
 mod sets;
 mod snapshot;
 mod sync;
+mod sync_notify;
 mod sync_objects;
 mod sync_rollout;
 mod sync_shared;

@@ -52,12 +52,17 @@ fn once(sandbox: &Sandbox, annotations: &Value) -> Ran {
          "afterStageTasks": [{"type": "Approval"}]},
         {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}},
     ]);
+    once_by(sandbox, annotations, &json!({"stages": stages}))
+}
+
+/// The same with another rollout.
+fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
     let sync = json!({
         "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
             "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m", "retryInterval": "10ms",
-            "apply": {}, "drift": {"mode": "correct"}, "rollout": {"stages": stages},
+            "apply": {}, "drift": {"mode": "correct"}, "rollout": rollout,
         },
     });
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
@@ -177,4 +182,30 @@ fn every_cluster_is_in_one_stage() {
     let ran = once(&sandbox, &json!({})).code(2);
     assert!(ran.out.contains("BuildFailed: rollout: no stage selects"), "{ran:#?}");
     assert_eq!(values(&sandbox), ["", "", ""]);
+}
+
+#[test]
+fn stages_can_be_those_of_a_strategy_in_the_repo() {
+    let sandbox = sandbox();
+    let rollout = json!({"stagedRolloutStrategyName": "careful"});
+    commit(&sandbox, "1");
+    let ran = once_by(&sandbox, &json!({}), &rollout).code(2);
+    assert!(ran.out.contains("the repo has no ClusterStagedUpdateStrategy `careful`"), "{ran:#?}");
+    let strategy = json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterStagedUpdateStrategy",
+        "metadata": {"name": "careful"},
+        "spec": {"stages": [
+            {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
+             "afterStageTasks": [{"type": "Approval"}]},
+            {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}, "maxConcurrency": "50%"},
+        ]},
+    });
+    sandbox.write("strategy.yaml", &strategy.to_string());
+    let revision = commit(&sandbox, "2");
+    let ran = once_by(&sandbox, &json!({}), &rollout).code(1);
+    assert!(ran.out.contains("stage `canary` waits for approval"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "", ""]);
+    let ran = once_by(&sandbox, &approve(&revision), &rollout).code(0);
+    assert!(ran.out.contains("to 3 clusters in 2 stages"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "2", "2"]);
 }

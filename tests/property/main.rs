@@ -29,6 +29,8 @@ mod fleet;
 struct Answer {
     plan: federate_dialect::Plan,
     text: String,
+    /// The findings of `federate plan` and `federate render`.
+    findings: Vec<federate_kubernetes::Finding>,
 }
 
 fn session(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
@@ -45,11 +47,13 @@ fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
     for manifest in &session.rendering().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
-    text.push_str(&format!("{:?}", session.findings()));
-    Answer { plan: session.plan().clone(), text }
+    let findings = session.findings();
+    text.push_str(&format!("{findings:?}"));
+    Answer { plan: session.plan().clone(), text, findings }
 }
 
-/// A plan without the reason that `KubeAdmiral` states only when it schedules, as the recorded cases show.
+/// A plan without the reason that `KubeAdmiral` states only when it schedules, as the recorded cases show. Its finding
+/// is in every run.
 fn said_once(mut plan: federate_dialect::Plan) -> federate_dialect::Plan {
     for row in plan.placements.iter_mut().filter(|row| row.dialect == "kubeadmiral") {
         row.unschedulable.take_if(|unschedulable| unschedulable.reason == "NoClusterFits");
@@ -79,6 +83,7 @@ proptest! {
         let first = answer(fleet.files(), Default::default());
         let second = answer(fleet.files(), first.plan.clone());
         prop_assert_eq!(said_once(first.plan.clone()), said_once(second.plan));
+        prop_assert_eq!(&first.findings, &second.findings);
         let read = federate_engine::previous::read(federate_engine::previous::write(&first.plan).as_bytes()).unwrap();
         prop_assert_eq!(first.plan, read);
     }

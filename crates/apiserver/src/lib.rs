@@ -52,11 +52,13 @@ mod extract_applied;
 mod failure;
 pub mod fields;
 mod kinds;
+pub mod lint;
 pub mod managed;
 pub mod normalize;
 mod openapi;
 pub mod patches;
 pub mod schema;
+pub mod served;
 pub mod services;
 pub mod strategy;
 #[cfg(test)]

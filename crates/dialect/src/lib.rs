@@ -15,6 +15,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 pub mod admitted;
 pub mod clean;
 mod dialects;
+mod failover;
 pub mod goduration;
 pub mod gojson;
 pub mod health;
@@ -26,11 +27,13 @@ mod placed;
 pub mod plan;
 pub mod probe;
 mod reads;
+pub mod references;
 pub mod release;
 pub mod rollout;
 pub mod served;
 
 pub use dialects::Dialects;
+pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
@@ -38,6 +41,7 @@ pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use reads::{ClusterReads, ObjectScope};
+pub use references::References;
 pub use release::Release;
 
 /// A control plane: its kinds, its inventory and its policies.
@@ -105,6 +109,23 @@ pub trait Dialect: Sync {
     /// release that the configuration names. An object with errors takes no part in any decision.
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding>;
 
+    /// What an object refers to by name: one of its own objects, or a template with its labels and annotations.
+    /// The object need not be valid.
+    fn references(&self, object: &Object) -> References {
+        let _ = object;
+        References::default()
+    }
+
+    /// The keys of labels and annotations of templates that it reads, if it can list them.
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How a template is selected, as advice: `select it in …`.
+    fn selected_by(&self) -> &'static str {
+        "select it in a placement policy"
+    }
+
     /// Reads one of its valid inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// Labels and fields that a release adds are present as in the release that the configuration names.
@@ -141,6 +162,15 @@ pub trait Dialect: Sync {
     /// default the cluster is not ready.
     fn lose(&self, cluster: &mut Cluster) {
         cluster.ready = false;
+    }
+
+    /// What the control plane does over time after it loses a cluster, whose inventory object is in the repo.
+    /// `failover` says whether its failover is on. By default everything happens at once.
+    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
+        let _ = (repo, failover);
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        vec![LossStep { seconds: 0, what: format!("{} is not ready", cluster.name), cluster: lost }]
     }
 
     /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
@@ -210,6 +240,17 @@ pub trait ControlPlane: Sync {
     /// decision, because admission refuses it.
     fn check(&self) -> Vec<Finding>;
 
+    /// The objects of its own that contain a template, each with the object in the member clusters.
+    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        Vec::new()
+    }
+
+    /// Why the control plane places a template nowhere, whatever selects it, as a sentence; `None` if it can.
+    fn withheld(&self, template: &Object) -> Option<String> {
+        let _ = template;
+        None
+    }
+
     /// The objects in the member clusters that its decisions read; none by default.
     fn cluster_reads(&self) -> ClusterReads {
         ClusterReads::default()
@@ -238,6 +279,13 @@ pub trait ControlPlane: Sync {
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         let _ = (placement, cluster, live);
         None
+    }
+
+    /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions
+    /// that are done. By default nothing is evicted.
+    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+        let _ = (placement, moment);
+        FailedOver::default()
     }
 
     /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there

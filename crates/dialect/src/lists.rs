@@ -15,6 +15,8 @@ use federate_kubernetes::{Cluster, ClusterName};
 pub struct SharedLists {
     placed: Arc<Known<Placed>>,
     names: Arc<Known<ClusterName>>,
+    /// The names in lists of `placed`, by the address of the list.
+    names_of: Arc<Mutex<HashMap<usize, ClusterNames>>>,
 }
 
 impl SharedLists {
@@ -34,6 +36,25 @@ impl SharedLists {
     pub fn names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
         let is = |index: &usize, name: &ClusterName| inventory.get(*index).is_some_and(|c| c.name == *name);
         self.names.find(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
+    }
+
+    /// The names of all clusters of a placement.
+    pub fn names_of(&self, clusters: &PlacedClusters) -> ClusterNames {
+        let names = || self.share_names(&clusters.iter().map(|placed| placed.name.clone()).collect());
+        // Another list may get the address of one that is not kept here.
+        if !self.placed.lock().places.contains(&place(clusters.list())) {
+            return names();
+        }
+        if let Some(known) = self.lock_names().get(&place(clusters.list())) {
+            return Arc::clone(known);
+        }
+        let names = names();
+        self.lock_names().insert(place(clusters.list()), Arc::clone(&names));
+        names
+    }
+
+    fn lock_names(&self) -> MutexGuard<'_, HashMap<usize, ClusterNames>> {
+        self.names_of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of lists of placed clusters.
@@ -160,5 +181,9 @@ mod tests {
         assert!(first.is_shared_with(&lists.placed(&inventory, &chosen)));
         assert_eq!(lists.names(&inventory, &[1, 2]).join(" "), "b c");
         assert_eq!(lists.names(&inventory, &[]).len(), 0);
+        let names = lists.names_of(&first);
+        assert_eq!(names.join(" "), "a c");
+        assert!(Arc::ptr_eq(&names, &lists.names_of(&first)));
+        assert!(Arc::ptr_eq(&names, &lists.names_of(&expected)), "an equal list that is not kept");
     }
 }

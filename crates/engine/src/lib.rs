@@ -14,12 +14,12 @@ use federate_repo::{Repo, Role};
 
 pub mod actions;
 pub mod change;
+mod check;
 mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
 mod manifest;
-mod mistakes;
 mod plan;
 pub mod previous;
 pub mod snapshot;
@@ -124,6 +124,7 @@ pub fn inventory_objects(
 pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
+    clusters: &'a [Cluster],
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
     lists: &'a SharedLists,
@@ -145,7 +146,7 @@ impl<'a> Engine<'a> {
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, planes, previous: &settings.previous, lists: &settings.lists }
+        Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
     }
 
     /// Returns what decisions read in the member clusters.
@@ -155,6 +156,18 @@ impl<'a> Engine<'a> {
             all.extend(plane.cluster_reads());
         }
         all
+    }
+
+    /// Why the control planes that the repo has policies for place a template nowhere, if one of them says so.
+    fn withheld(&self, template: &Object) -> Option<String> {
+        let used = |dialect: &str| {
+            self.repo
+                .claimed
+                .iter()
+                .any(|claimed| claimed.dialect == dialect && claimed.role == Role::Placement)
+        };
+        let planes = self.planes.iter().filter(|(dialect, _)| used(dialect));
+        planes.map(|(_, plane)| plane).find_map(|plane| plane.withheld(template))
     }
 
     /// Returns the control plane of a dialect.

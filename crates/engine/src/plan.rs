@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::{Decisions, Engine, conflict, mistakes};
+use super::check::{Defined, Unplaced};
+use super::{Decisions, Engine, conflict};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Role;
@@ -52,7 +53,8 @@ impl Engine<'_> {
         let (placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
         let unmatched = self.unmatched(&placements, &findings);
-        findings.extend(unmatched.iter().filter_map(|id| self.unmatched_finding(id)));
+        let why = self.why_unmatched(&unmatched, &findings);
+        findings.extend(why);
         Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
@@ -127,16 +129,17 @@ impl Engine<'_> {
         not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
-    fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {
-        let template = self.repo.template(id)?;
-        if let Some(mistake) = mistakes::lookalike(self.dialects, &template.object) {
-            return Some(mistake);
+    /// Says of each template that no policy places, why.
+    fn why_unmatched(&self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<Finding> {
+        if unmatched.is_empty() {
+            return Vec::new();
         }
-        let message = format!("no policy places {id}, so it is rendered for no cluster");
-        Some(
-            Finding::warning("unmatched", &template.object, message)
-                .help("select it in a placement policy, or keep it out of the repo with `.federateignore`"),
-        )
+        let (unplaced, defined) = (Unplaced::new(self, findings), Defined::new(self.repo));
+        let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
+        let why = templates
+            .map(|template| &template.object)
+            .map(|object| self.misspelt(&defined, object).unwrap_or_else(|| unplaced.finding(object)));
+        why.collect()
     }
 
     /// Explains the placement of an object: by the dialect that placed it, or by the first dialect that can say

@@ -9,6 +9,7 @@ use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
@@ -112,6 +113,8 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
         return None;
     }
     let kind = if namespace.is_some() { "OverridePolicy" } else { "ClusterOverridePolicy" };
+    let there = plane.overrides.names(namespace);
+    let near = missing.first().and_then(|name| similar(name, &there));
     let message = format!(
         "{} is not placed: {} waits for {kind} {}, which is not in the repo",
         template.id,
@@ -120,7 +123,10 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
     );
     let mut finding = Finding::error("waiting-for-dependent-overrides", template, message)
         .at("/spec/dependentOverrides")
-        .help("add the override policy, or take its name out of `dependentOverrides`");
+        .help(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "add the override policy, or take its name out of `dependentOverrides`".to_owned(),
+        });
     finding.origin = Some(policy.object.origin.clone());
     Some(finding)
 }

@@ -8,7 +8,7 @@
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
-use federate_repo::{Claimed, Config, Role, Template};
+use federate_repo::{Claimed, Config, Repo, Role, Template};
 use serde_json::Value;
 
 use federate_dialect::admitted::Admitted;
@@ -16,8 +16,9 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
-    Placement, Plan, Previous, Reads, Release, SharedLists, Starter, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, FailedOver, Health, HubKinds, Input,
+    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
+    Starter, Subject, Variant,
 };
 
 mod affinity;
@@ -45,6 +46,7 @@ mod overrides;
 mod prune;
 pub mod quota;
 mod rebalance;
+mod references;
 mod revise;
 mod schedule;
 mod selector;
@@ -125,8 +127,16 @@ impl Dialect for Karmada {
         }
     }
 
+    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
+        failover::scenario::loss(repo, cluster, failover)
+    }
+
     fn mark(&self, live: &mut Object) {
         live.set_label(member::MANAGED, "true");
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
@@ -253,6 +263,10 @@ impl ControlPlane for Karmadas<'_> {
         findings
     }
 
+    fn withheld(&self, template: &Object) -> Option<String> {
+        matching::reserved(template).map(|why| format!("Karmada never propagates it, because {why}"))
+    }
+
     fn cluster_reads(&self) -> ClusterReads {
         let unknown = self.policies.iter().flat_map(|policy| decide::without_capacity(policy, self.clusters));
         let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
@@ -283,6 +297,10 @@ impl ControlPlane for Karmadas<'_> {
 
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
+    }
+
+    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+        failover::scenario::fail_over(self, placement, moment)
     }
 
     fn health(&self, live: &Object) -> Option<Health> {

@@ -32,14 +32,14 @@ struct Target<'p> {
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
-    let render = Render { plane, overwrite: overwrites(plane, placement) };
+    let render = Render { plane, placement, overwrite: overwrites(plane, placement) };
+    let targets: Vec<Target<'_>> = targets(plane, placement).collect();
     let revisions = revisions(plane, placement, &template.object);
-    let mut classes: BTreeMap<(Option<Revision>, &str), Vec<Target<'_>>> = BTreeMap::new();
-    for (target, revision) in targets(plane, placement).zip(revisions) {
+    let classes = classes(targets.into_iter().zip(revisions).map(|(target, revision)| {
         // Each cluster has its own rendering of a `*.j2` file.
         let own = if template.per_cluster.is_some() { target.placed.name.as_ref() } else { "" };
-        classes.entry((revision, own)).or_default().push(target);
-    }
+        ((revision, own), target)
+    }));
     let mut variants = Vec::new();
     for ((revision, _), clusters) in classes {
         let Some(first) = clusters.first() else { continue };
@@ -52,6 +52,26 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     variants
 }
 
+/// Items by key. Neighbours usually have the same key, which is looked up once for all of them.
+fn classes<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>> {
+    let mut classes: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    let mut run: Option<(K, Vec<T>)> = None;
+    for (key, item) in items {
+        match &mut run {
+            Some((known, run)) if *known == key => run.push(item),
+            _ => {
+                if let Some((key, run)) = run.replace((key, vec![item])) {
+                    classes.entry(key).or_default().extend(run);
+                }
+            }
+        }
+    }
+    if let Some((key, run)) = run {
+        classes.entry(key).or_default().extend(run);
+    }
+    classes
+}
+
 /// The manifest of one cluster; `None` where the object is not placed.
 pub(super) fn variant(
     plane: &Karmadas<'_>,
@@ -62,7 +82,7 @@ pub(super) fn variant(
     let revisions = revisions(plane, placement, &template.object);
     let mut all = targets(plane, placement).zip(revisions);
     let (target, revision) = all.find(|(target, _)| target.placed.name.as_ref() == cluster)?;
-    let render = Render { plane, overwrite: overwrites(plane, placement) };
+    let render = Render { plane, placement, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
     match revised(plane, template, cluster, revision) {
         Ok(object) => render.class(&object, vec![target], &mut variants),
@@ -194,6 +214,7 @@ pub(super) fn chance_resolves(plane: &Karmadas<'_>, placement: &Placement) -> bo
 /// Renders the clusters of one placement.
 struct Render<'r, 'a> {
     plane: &'r Karmadas<'a>,
+    placement: &'r Placement,
     overwrite: bool,
 }
 
@@ -237,10 +258,9 @@ impl<'a> Render<'_, 'a> {
         for (at, policy) in policies.iter().enumerate() {
             let mut split = Vec::new();
             for (rules, clusters) in groups {
-                let mut classes: BTreeMap<usize, Vec<Target<'p>>> = BTreeMap::new();
-                for target in clusters {
-                    classes.entry(policy.class(inventory, target.index)).or_default().push(target);
-                }
+                let classes = classes(
+                    clusters.into_iter().map(|target| (policy.class(inventory, target.index), target)),
+                );
                 split.extend(classes.into_iter().map(|(class, clusters)| {
                     let more = policy.rules_of(inventory, class).iter().map(|rule| (at, *rule));
                     (rules.iter().copied().chain(more).collect(), clusters)
@@ -252,6 +272,9 @@ impl<'a> Render<'_, 'a> {
     }
 
     fn names(&self, clusters: &[Target<'_>]) -> ClusterNames {
+        if clusters.len() == self.placement.clusters.len() {
+            return self.plane.lists.names_of(&self.placement.clusters);
+        }
         let indexes: Option<Vec<usize>> = clusters.iter().map(|target| target.index).collect();
         match indexes {
             Some(indexes) => self.plane.lists.names(self.plane.clusters, &indexes),

@@ -175,7 +175,7 @@ pub(super) fn reserved(object: &Object) -> Option<&'static str> {
         || id.api_version == "coordination.k8s.io/v1"
         || event
     {
-        return Some("its kind is never propagated");
+        return Some("its kind stays on the control plane");
     }
     let claimed = object.label("resourcetemplate.karmada.io/claimed-by").is_some_and(|by| !by.is_empty());
     claimed.then_some("the label `resourcetemplate.karmada.io/claimed-by` keeps it out")

@@ -7,8 +7,15 @@ use super::decide::Decision;
 use super::effective_policy::unreadable;
 use super::policies::Policy;
 use super::{KubeAdmiralPlane, keys};
-use federate_dialect::Placement;
+use federate_dialect::{Placement, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
+
+/// The finding about a template that is not scheduled.
+pub(super) fn unschedulable(template: &Object, why: &Unschedulable) -> Finding {
+    let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
+    let message = format!("{}: {}: {}", template.id, why.reason, why.message);
+    Finding::warning("unschedulable", template, message).help(help)
+}
 
 /// Annotations of a template that are ignored because they cannot be read.
 pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>) -> Vec<Finding> {

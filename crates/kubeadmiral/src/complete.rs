@@ -90,13 +90,11 @@ fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Led) {
 
 /// The finding about a placement. Overrides that fail are reported where they are applied.
 fn finding(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Option<Finding> {
-    let Unschedulable { reason, message } = placement.unschedulable.as_ref()?;
-    let told =
-        matches!(reason.as_str(), "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound");
+    let unschedulable = placement.unschedulable.as_ref()?;
+    let told = matches!(
+        unschedulable.reason.as_str(),
+        "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound"
+    );
     let template = &plane.template(&placement.object)?.object;
-    let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
-    (!told).then(|| {
-        Finding::warning("unschedulable", template, format!("{}: {reason}: {message}", template.id))
-            .help(help)
-    })
+    (!told).then(|| advice::unschedulable(template, unschedulable))
 }

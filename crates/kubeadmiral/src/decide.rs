@@ -141,14 +141,45 @@ impl<'d, 'a> Decision<'d, 'a> {
         let now = self.state(policy);
         let verdict =
             trigger::compare(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
-        let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
-        let disabled = disabled.then(|| {
-            problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
-        });
+        let disabled = self.disabled();
         match verdict {
             Verdict::Stay(deferred) => Answer { deferred, ..self.stay(Self::unwanted(policy)) },
             Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
             Verdict::Schedule => self.schedule(policy, plugins, &now, trace),
+        }
+    }
+
+    /// Why the scheduler never acts on the template, if it does not.
+    fn disabled(&self) -> Option<Unschedulable> {
+        let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
+        disabled.then(|| {
+            problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
+        })
+    }
+
+    /// Why the template is still not scheduled, although the scheduler has nothing to act on: the control plane states
+    /// the reason only when it schedules.
+    pub(super) fn standing(&self, placement: &Placement) -> Option<Unschedulable> {
+        if placement.unschedulable.is_some() {
+            return None;
+        }
+        let policy = self.plane.policies.get(&self.named()?)?;
+        if let Some(disabled) = self.disabled() {
+            return Some(disabled);
+        }
+        let plugins = self.plane.policies.plugins(policy).ok().filter(|_| placement.clusters.is_empty())?;
+        let wanted = self.wanted(policy);
+        let subject = self.subject(policy, &wanted).ok()?;
+        match schedule::schedule(&self.plane.members, plugins, &subject, &wanted, None) {
+            Outcome::NoClusterFits => {
+                Some(problem("NoClusterFits", self.nothing_fits(plugins, &subject, &wanted)))
+            }
+            Outcome::Placed(clusters) if !clusters.is_empty() => {
+                let message =
+                    "no cluster fitted when it was scheduled, and the policy does not schedule it again";
+                Some(problem("NoClusterFits", message.to_owned()))
+            }
+            _ => None,
         }
     }
 

@@ -49,6 +49,33 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
     DRY_RUN,
 ];
 
+/// Every label and annotation of templates that is read.
+pub(super) const READ: [&str; 23] = [
+    POLICY,
+    CLUSTER_POLICY,
+    OVERRIDE,
+    CLUSTER_OVERRIDE,
+    "kubeadmiral.io/retain-replicas",
+    SCHEDULING_MODE,
+    STICKY,
+    "kubeadmiral.io/no-auto-propagation",
+    "kubeadmiral.io/orphan",
+    "kubeadmiral.io/conflict-resolution",
+    "kubeadmiral.io/clusters-to-adopt",
+    TOLERATIONS,
+    PLACEMENTS,
+    CLUSTER_SELECTOR,
+    AFFINITY,
+    MAX_CLUSTERS,
+    NO_SCHEDULING,
+    NO_FEDERATED,
+    FOLLOWS,
+    FOLLOWERS,
+    DISABLE_FOLLOWING,
+    MIGRATION,
+    DRY_RUN,
+];
+
 /// Annotations that are neither sent nor kept.
 pub(super) const DROPPED_ANNOTATIONS: [&str; 3] =
     ["kubeadmiral.io/latest-replicaset-digests", APPLIED_MIGRATION, SCHEDULING];

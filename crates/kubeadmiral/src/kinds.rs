@@ -8,4 +8,5 @@ pub(super) const KINDS: [GroupKinds; 1] = [GroupKinds::new(
          ClusterPropagatedVersion ClusterPropagationPolicy FederatedCluster FederatedTypeConfig \
          SchedulerPluginWebhookConfiguration SchedulingProfile",
     "CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy",
-)];
+)
+.versions("v1alpha1")];

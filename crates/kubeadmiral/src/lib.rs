@@ -19,7 +19,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, Starter, Subject, Unschedulable, Variant,
+    Placement, Previous, Reads, References, Starter, Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -48,6 +48,7 @@ mod overrides;
 mod podspec;
 mod policies;
 mod profile;
+mod references;
 mod schedule;
 mod source;
 mod starter;
@@ -112,6 +113,18 @@ impl Dialect for KubeAdmiral {
 
     fn mark(&self, live: &mut Object) {
         live.set_label(keys::MANAGED, "true");
+    }
+
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &keys::READ
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "name a policy in its label `kubeadmiral.io/propagation-policy-name` or `…/cluster-propagation-policy-name`"
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
@@ -240,6 +253,9 @@ impl<'a> KubeAdmiralPlane<'a> {
         let decision = Decision::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
         let mut placement = decision.place(None);
+        decided
+            .findings
+            .extend(decision.standing(&placement).map(|why| advice::unschedulable(template, &why)));
         if self.namespaces.goes_to_every_cluster(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;

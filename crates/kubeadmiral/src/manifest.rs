@@ -11,7 +11,8 @@ use super::overrides::{self, Class, Failed, Patch};
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlane, followers, keys, namespaces, source};
 use federate_dialect::{Placed, Placement, Rendered, Variant, Withheld};
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, finding};
+use federate_kubernetes::schema::similar;
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, patch};
 use federate_repo::Template;
 
 /// The variants of a placement.
@@ -92,9 +93,15 @@ fn classes(
 ) -> Result<Vec<Class>, (&'static str, Finding)> {
     let policies = overrides::named(plane, object).map_err(|missing| {
         let message = format!("{} waits for {missing}, which is not in the repo", object.id);
+        let of_scope = |id: &&ObjectRef| id.kind == missing.kind && id.namespace == missing.namespace;
+        let there: Vec<&str> = plane.overrides.keys().filter(of_scope).map(|id| id.name.as_str()).collect();
+        let key = if missing.namespace.is_some() { keys::OVERRIDE } else { keys::CLUSTER_OVERRIDE };
         let finding = Finding::error("override-policy-not-found", object, message)
-            .at("/metadata/labels")
-            .help("add the policy, or remove the label");
+            .at(format!("/metadata/labels/{}", patch::escape(key)))
+            .help(match similar(&missing.name, &there) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "add the policy, or remove the label".to_owned(),
+            });
         ("OverridePolicyNotFound", finding)
     })?;
     overrides::evaluate(plane, object, &policies, clusters)

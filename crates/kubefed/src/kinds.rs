@@ -2,7 +2,7 @@
 
 use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 
-pub(super) const KINDS: [GroupKinds; 4] = [
+pub(super) const KINDS: [GroupKinds; 5] = [
     GroupKinds::new(
         "core.kubefed.io",
         "ClusterPropagatedVersion",
@@ -13,6 +13,13 @@ pub(super) const KINDS: [GroupKinds; 4] = [
         .versions("v1alpha1"),
     GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference").versions("v1alpha1"),
     GroupKinds::new("federation", "Cluster", "").versions("v1beta1"),
+    GroupKinds::new(
+        "types.kubefed.io",
+        "FederatedClusterRole",
+        "FederatedConfigMap FederatedDeployment FederatedIngress FederatedJob FederatedNamespace \
+         FederatedReplicaSet FederatedSecret FederatedService FederatedServiceAccount",
+    )
+    .versions("v1beta1"),
 ];
 
 /// The scope of a kind. A federated type has the scope of its target, but `FederatedNamespace` is namespaced.

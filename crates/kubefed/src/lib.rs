@@ -21,7 +21,7 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, Starter, Variant,
+    Placement, Previous, Reads, References, Starter, Variant,
 };
 
 mod api;
@@ -44,6 +44,7 @@ mod observe;
 mod overrides;
 mod placement;
 mod preference;
+mod references;
 mod starter;
 mod types;
 mod v1;
@@ -129,6 +130,18 @@ impl Dialect for KubeFed {
 
     fn mark(&self, live: &mut Object) {
         live.set_label(manifest::MANAGED, "true");
+    }
+
+    fn metadata_keys(&self) -> &'static [&'static str] {
+        &references::KEYS
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "wrap it in a federated object (as `federate import` does)"
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, _: &federate_repo::Config) -> Vec<Finding> {
@@ -331,6 +344,10 @@ impl ControlPlane for KubeFedPlane<'_> {
             findings.extend(validate::ineffective(self));
         }
         findings
+    }
+
+    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

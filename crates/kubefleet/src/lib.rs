@@ -24,7 +24,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation, Placement,
-    Plan, Previous, Reads, Release, Rendered, Starter, Variant, Withheld,
+    Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -47,6 +47,7 @@ pub mod membership;
 mod memory;
 mod overrides;
 mod properties;
+mod references;
 pub mod rollout;
 mod schedule;
 mod selection;
@@ -131,6 +132,10 @@ impl Dialect for KubeFleet {
         if live.annotation(member::HASH).is_none() {
             live.set_annotation(member::HASH, "");
         }
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::of(object)
     }
 
     fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
@@ -340,6 +345,11 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn check(&self) -> Vec<Finding> {
         self.findings.clone()
+    }
+
+    fn withheld(&self, template: &Object) -> Option<String> {
+        let why = selection::stays_on_hub(template, &self.behaviour)?;
+        Some(format!("KubeFleet never places it, because {why}"))
     }
 
     fn subjects(&self) -> Vec<federate_dialect::Subject> {

@@ -35,6 +35,16 @@ pub fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|group| group.scope(kind).is_some())
 }
 
+/// The API groups of Kubernetes.
+pub fn groups() -> impl Iterator<Item = &'static GroupKinds> {
+    KINDS.iter()
+}
+
+/// The names of all kinds; some are in several groups.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().flat_map(GroupKinds::all)
+}
+
 /// Whether kinds with this name are cluster-scoped, in any group.
 pub fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|group| group.cluster.split_whitespace().any(|k| k == kind))

@@ -17,7 +17,7 @@ mod refusals;
 
 pub use crd::Schema;
 pub use cursor::Cursor;
-pub use nearest::nearest;
+pub use nearest::{nearest, similar};
 pub use refusals::{Refusals, Rules, check_by};
 
 /// The type of a value.

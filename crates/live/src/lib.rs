@@ -384,10 +384,11 @@ async fn work(
         if !again {
             record_event(client, how, carried, &outcome.actions).await;
             if let (Some(patience), None) = (how.wait, how.dry_run) {
-                for (object, why) in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
-                    let action = outcome.actions.iter_mut().find(|action| action.object == object);
+                for found in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
+                    let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == Outcome::Done) {
-                        (action.outcome, action.error) = (Outcome::Failed, Some(why));
+                        (action.outcome, action.error) = (Outcome::Failed, Some(found.why));
+                        action.unhealthy = found.may_recover;
                     }
                 }
             }

@@ -201,9 +201,6 @@ fn keep(value: &mut Value, key: &str, fields: &[&str]) {
 ///
 /// If the hub cannot be reached, or if a kind may not be listed.
 pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
-    // Impersonation is for the members.
-    let (contexts, groups) = (BTreeMap::new(), Vec::new());
-    let access = Access { contexts, hub: None, user: None, groups, ..access.clone() };
     let ways = access.read(1)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -211,7 +208,7 @@ pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Ob
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     let read = runtime.block_on(within(Some(access.timeout.unwrap_or(PATIENCE)), async {
-        let client = target::to(&ways, context).await?;
+        let client = target::hub_server(&ways, context).await?;
         let mut lists = Vec::new();
         for version in discover::versions(&client, false).await? {
             let Some(group) =

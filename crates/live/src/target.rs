@@ -186,6 +186,12 @@ pub(super) async fn to(ways: &Arc<Connections>, cluster: &str) -> Result<Client,
     Client::new(way, ways.places.clone()).await
 }
 
+/// The API server of a hub.
+pub(super) async fn hub_server(ways: &Arc<Connections>, context: &str) -> Result<Client, Error> {
+    let way = ToHub { source: ways.source.clone(), context: context.to_owned() };
+    Client::new(way, Arc::new(Semaphore::new(1))).await
+}
+
 /// The same, without taking one of the places of those that are worked on.
 pub(super) async fn apart(ways: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };

@@ -21,8 +21,18 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// An object that is not healthy.
+pub(super) struct Unhealthy {
+    /// The object.
+    pub(super) object: ObjectRef,
+    /// Why.
+    pub(super) why: String,
+    /// Whether more time may help.
+    pub(super) may_recover: bool,
+}
+
 /// Waits until everything is healthy, something has failed for good, or the time is over. Returns the objects that
-/// are not healthy then, and why.
+/// are not healthy then.
 pub(super) async fn wait(
     client: &Client,
     seen: &ClusterState,
@@ -30,7 +40,7 @@ pub(super) async fn wait(
     decider: &dyn Decider,
     how: &ApplyOptions<'_>,
     patience: Duration,
-) -> Result<Vec<(ObjectRef, String)>, Error> {
+) -> Result<Vec<Unhealthy>, Error> {
     let end = Instant::now() + patience;
     let there = decisions.iter().map(|decision| &decision.action).filter(|action| is_applied(action.action));
     let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
@@ -78,10 +88,13 @@ pub(super) async fn wait(
         }
     }
     let waited = begun.elapsed().min(patience).as_secs();
-    let late = open
-        .into_iter()
-        .map(|(object, why)| (object.clone(), format!("not healthy after {waited} s: {why}")));
-    Ok(failed.into_iter().chain(late).collect())
+    let late = open.into_iter().map(|(object, why)| Unhealthy {
+        object: object.clone(),
+        why: format!("not healthy after {waited} s: {why}"),
+        may_recover: true,
+    });
+    let failed = failed.into_iter().map(|(object, why)| Unhealthy { object, why, may_recover: false });
+    Ok(failed.chain(late).collect())
 }
 
 /// Why an object will never become healthy.

@@ -83,14 +83,18 @@ impl Contents {
             Ok(None) => {}
             Ok(Some(id)) => self.objects.push(Object { id, body: value, origin }),
             Err(Invalid { code, pointer, message, help }) => {
-                let finding =
-                    Finding::in_file(Severity::Error, code, &origin.file, None, message).at(pointer);
+                // A generated name is valid, but differs from run to run: only this object is left out.
+                let severity = if code == GENERATED { Severity::Warning } else { Severity::Error };
+                let finding = Finding::in_file(severity, code, &origin.file, None, message).at(pointer);
                 let help = help.map(str::to_owned);
                 self.findings.push(Finding { origin: Some(origin), help, ..finding });
             }
         }
     }
 }
+
+/// The code of the finding about an object whose name the API server generates.
+const GENERATED: &str = "generate-name";
 
 /// Why a document is not an object that can be placed.
 struct Invalid {
@@ -191,11 +195,14 @@ fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Inval
 fn name(value: &Value, kind: &str) -> Result<String, Invalid> {
     let (pointer, message, help) = match value.pointer("/metadata/name") {
         Some(Value::String(name)) => return Ok(name.clone()),
-        Some(Value::Null) | None if value.pointer("/metadata/generateName").is_some() => (
-            "/metadata/generateName",
-            format!("a {kind} with `generateName` but without a name"),
-            "give it `metadata.name`: rendering must give the same result every time",
-        ),
+        Some(Value::Null) | None if value.pointer("/metadata/generateName").is_some() => {
+            return Err(Invalid {
+                code: GENERATED,
+                pointer: "/metadata/generateName",
+                message: format!("a {kind} with `generateName` but without a name is left out"),
+                help: Some("give it `metadata.name`: rendering must give the same result every time"),
+            });
+        }
         Some(Value::Null) | None => ("", format!("a {kind} without a name"), "give it `metadata.name`"),
         Some(_) => ("/metadata/name", format!("the name of a {kind} is not a string"), "put it in quotes"),
     };
@@ -293,10 +300,6 @@ mod tests {
             (json!({"apiVersion": 1, "kind": "Pod"}), "/apiVersion"),
             (json!({"apiVersion": "v1", "kind": ["Pod"]}), "/kind"),
             (json!({"apiVersion": "v1", "kind": "Pod"}), ""),
-            (
-                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
-                "/metadata/generateName",
-            ),
             (json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 1}}), "/metadata/name"),
             (
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": 1}}),
@@ -305,6 +308,16 @@ mod tests {
         ] {
             assert_eq!(codes(value), [("invalid-object", pointer.to_owned())]);
         }
+    }
+
+    #[test]
+    fn a_generated_name_leaves_only_its_object_out() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "a-"}});
+        let got = one(json!({"apiVersion": "v1", "kind": "List", "items": [job,
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}]}));
+        let [finding] = got.findings.as_slice() else { panic!("{got:?}") };
+        assert_eq!((finding.code, finding.severity), ("generate-name", Severity::Warning));
+        assert_eq!(got.objects.len(), 1);
     }
 
     #[test]

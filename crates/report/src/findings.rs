@@ -1,6 +1,6 @@
 //! Findings for people, with the quoted line, and for scripts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Renderer, Snippet};
 use schemars::JsonSchema;
@@ -59,10 +59,24 @@ impl Row {
     }
 }
 
-/// Sorts findings into the order in which they are shown: errors first, then by place.
+/// Sorts findings into the order in which they are shown: errors first, causes before what follows from them, then by
+/// place.
 pub fn sort(findings: &mut Vec<Finding>) {
-    findings.sort();
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.severity, follows(finding.code));
+        key(a).cmp(&key(b)).then_with(|| a.cmp(b))
+    });
     findings.dedup();
+}
+
+/// How far a finding is from its cause: what is written wrong, what has no effect, what is not placed.
+fn follows(code: &str) -> u8 {
+    match code {
+        "unmatched" | "unschedulable" => 2,
+        "no-effect" | "no-inventory" | "no-policies" | "unknown-reference" | "unused-override"
+        | "unused-policy" => 1,
+        _ => 0,
+    }
 }
 
 /// The findings for scripts.
@@ -86,19 +100,20 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
-/// known to Kubernetes or to one of `dialects`. The first [`SHOWN`] findings are shown in full, the others
-/// are counted by code.
+/// known to Kubernetes or to one of `dialects`. [`SHOWN`] findings are shown in full, the others are counted by code.
 pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = SEARCH;
-    for finding in findings.iter().take(SHOWN) {
-        out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
-        out.push_str("\n\n");
-    }
+    let shown = chosen(findings);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
-    for finding in findings.iter().skip(SHOWN) {
-        *more.entry((finding.severity, finding.code)).or_default() += 1;
+    for (index, finding) in findings.iter().enumerate() {
+        if shown.contains(&index) {
+            out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
+            out.push_str("\n\n");
+        } else {
+            *more.entry((finding.severity, finding.code)).or_default() += 1;
+        }
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
@@ -108,6 +123,21 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) 
         out.push_str("More about each code: federate check --explain CODE\n\n");
     }
     out
+}
+
+/// The indices of the findings that are shown in full. Each cause (a code with its remedy) has its first finding
+/// shown before any has its second, and so has each code, so that many equal findings hide no other.
+fn chosen(findings: &[Finding]) -> BTreeSet<usize> {
+    let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
+    let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
+    for (index, finding) in findings.iter().enumerate() {
+        let next = |count: &mut usize| std::mem::replace(count, *count + 1);
+        let turn = next(of_cause.entry((finding.code, finding.help.as_deref())).or_default());
+        turns.push((turn, next(of_code.entry((finding.code, turn)).or_default()), index));
+    }
+    turns.sort_unstable();
+    turns.into_iter().take(SHOWN).map(|(.., index)| index).collect()
 }
 
 /// The section of the book that explains findings with this code.

@@ -10,7 +10,7 @@ use super::diff::{Diff, text};
 use super::table::{TextStyle, counted};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::Changes;
-use federate_engine::whatif::Loss;
+use federate_engine::whatif::{Loss, Room, Stage};
 use federate_kubernetes::{ObjectRef, finding};
 
 /// The effect of a scenario, for scripts.
@@ -23,8 +23,13 @@ pub struct WhatIf<'a> {
     pub kind: &'static str,
     /// The events, as given on the command line.
     pub scenario: &'a [String],
+    /// What happens when.
+    pub timeline: &'a [Stage],
     /// Numbers of replicas.
     pub replicas: Replicas,
+    /// The tightest resource of each cluster at the end, the tightest first.
+    #[serde(skip_serializing_if = "<[Room]>::is_empty")]
+    pub capacity: &'a [Room],
     /// Objects that lose or regain replicas.
     pub losses: &'a [Loss],
     /// Placements that change.
@@ -65,6 +70,9 @@ pub struct Row {
     pub nowhere: Vec<ObjectRef>,
     /// Objects that become unschedulable.
     pub unschedulable: Vec<ObjectRef>,
+    /// The tightest resource of the remaining clusters, if their free resources are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tightest: Option<Room>,
 }
 
 /// Numbers of replicas over all objects.
@@ -92,9 +100,23 @@ impl Replicas {
 
 impl<'a> WhatIf<'a> {
     /// The effect of the events.
-    pub fn new(scenario: &'a [String], changes: &'a Changes, losses: &'a [Loss]) -> Self {
+    pub fn new(
+        scenario: &'a [String],
+        (timeline, capacity): (&'a [Stage], &'a [Room]),
+        changes: &'a Changes,
+        losses: &'a [Loss],
+    ) -> Self {
         let replicas = Replicas::of(losses);
-        Self { api_version: API_VERSION, kind: "WhatIf", scenario, replicas, losses, changes }
+        let (api_version, kind) = (API_VERSION, "WhatIf");
+        Self { api_version, kind, scenario, timeline, replicas, capacity, losses, changes }
+    }
+
+    /// The effect as Markdown, for a comment on a pull request.
+    pub fn markdown(&self) -> String {
+        let style = TextStyle { width: None, color: false, full: false, quiet: false };
+        let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
+        let head = sentence(self.replicas, nowhere);
+        format!("**What if: {}**\n\n{head}\n\n```text\n{}```\n", self.scenario.join(", "), self.text(style))
     }
 
     /// The effect as text: the diff, then the lost replicas.
@@ -102,11 +124,16 @@ impl<'a> WhatIf<'a> {
         let later = self.scenario.join(", ");
         let diff = Diff::new("today", &later, self.changes);
         let mut out = if self.changes.is_empty() {
-            let lost = if self.losses.is_empty() { "" } else { "; what runs there is not moved" };
-            format!("{later}: no placement changes{lost}\n")
+            let lost = counted(usize::try_from(self.replicas.lost).unwrap_or(0), "replica");
+            match self.replicas.lost {
+                0 => format!("{later}: nothing changes\n"),
+                1 => format!("{later}: nothing moves, and {lost} is lost\n"),
+                _ => format!("{later}: nothing moves, and {lost} are lost\n"),
+            }
         } else {
             text::text(&diff, text::Detail::Fields, style)
         };
+        self.stages(&mut out, style);
         if self.losses.is_empty() {
             return out;
         }
@@ -117,14 +144,57 @@ impl<'a> WhatIf<'a> {
         if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
+        self.rooms(&mut out, style);
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
         let _ = writeln!(out, "\n{}", style.bold(&sentence(self.replicas, nowhere)));
         out
+    }
+
+    fn stages(&self, out: &mut String, style: TextStyle) {
+        let _ = writeln!(out, "\n{}", style.bold("Timeline"));
+        for stage in self.timeline {
+            let at = format!("t+{}", duration(stage.seconds));
+            let effect = match (stage.moved, stage.lost, stage.regained) {
+                (0, 0, 0) => "nothing moves".to_owned(),
+                (moved, lost, regained) => {
+                    format!("{} moved, {lost} replicas lost, {regained} regained", counted(moved, "object"))
+                }
+            };
+            for (row, text) in stage.events.iter().map(String::as_str).chain([effect.as_str()]).enumerate() {
+                let _ = writeln!(out, "  {:<8} {text}", if row == 0 { at.as_str() } else { "" });
+            }
+        }
+    }
+
+    /// The clusters with the least free resources.
+    fn rooms(&self, out: &mut String, style: TextStyle) {
+        if self.capacity.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "\n{}", style.bold("Free after that"));
+        let most = if style.full { usize::MAX } else { ROOMS };
+        let cells = |room: &Room| {
+            let free = format!("{} of {}", room.free, room.allocatable);
+            [room.cluster.clone(), room.resource.clone(), free, format!("{} %", room.percent), String::new()]
+        };
+        let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
+        table(out, ["CLUSTER", "TIGHTEST", "FREE", "", ""], &rows, style);
+        if let Some(more) = self.capacity.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(out, "… and {more} more (-v shows all)");
+        }
     }
 }
 
 /// How many objects are shown, unless all are to be shown.
 const LOSSES: usize = 20;
+
+/// How many clusters are shown, unless all are to be shown.
+const ROOMS: usize = 10;
+
+/// A time since the start: seconds up to two minutes, then minutes.
+fn duration(seconds: i64) -> String {
+    if seconds < 120 || seconds % 60 != 0 { format!("{seconds}s") } else { format!("{}m", seconds / 60) }
+}
 
 /// How many objects a cell names.
 const NAMES: usize = 2;
@@ -133,6 +203,10 @@ fn loss_cells(loss: &Loss) -> [String; 5] {
     let note = if loss.nowhere { "runs nowhere" } else { "" };
     let number = |n: i64| n.to_string();
     [loss.object.to_string(), number(loss.lost), number(loss.regained), number(loss.left), note.to_owned()]
+}
+
+fn tightest(room: &Room) -> String {
+    format!("{} {} {} %", room.cluster, room.resource, room.percent)
 }
 
 fn sentence(replicas: Replicas, nowhere: usize) -> String {
@@ -164,13 +238,23 @@ impl WhatIfEach<'_> {
                 row.replicas.lost.to_string(),
                 row.replicas.regained.to_string(),
                 row.replicas.missing.to_string(),
+                row.tightest.as_ref().map(tightest).unwrap_or_default(),
                 nowhere,
             ]
         };
-        let rows: Vec<[String; 6]> = self.rows.iter().map(cells).collect();
+        let known = self.rows.iter().any(|row| row.tightest.is_some());
+        let rows: Vec<[String; 7]> = self.rows.iter().map(cells).collect();
         let mut out = String::new();
-        let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", "RUNS NOWHERE"];
-        table(&mut out, head, &rows, style);
+        let room = if known { "TIGHTEST" } else { "" };
+        let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", room, "RUNS NOWHERE"];
+        if known {
+            table(&mut out, head, &rows, style);
+        } else {
+            let without = |[a, b, c, d, e, _, g]: [String; 7]| [a, b, c, d, e, g];
+            let rows: Vec<[String; 6]> = rows.into_iter().map(without).collect();
+            let [a, b, c, d, e, _, g] = head;
+            table(&mut out, [a, b, c, d, e, g], &rows, style);
+        }
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = counted(self.rows.len(), self.each);
         let words =

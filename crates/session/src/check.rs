@@ -19,7 +19,7 @@ impl Session {
             .chain(engine.unused_policies(self.plan()))
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        found.extend(engine.unserved());
+        engine.mistakes(self.rendering(), &mut found);
         found.extend(self.missing());
         self.ordered(found)
     }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use rayon::prelude::*;
+
 use federate_dialect::Previous;
+use federate_engine::Settings;
 use federate_engine::change::{self, Changes, DigestKey, Side};
-use federate_engine::whatif::{Event, Loss, Scenario, Selection, State, Unit, losses};
-use federate_engine::{Engine, Settings};
+use federate_engine::whatif::{
+    Event, Loss, Room, Scenario, Selection, Stage, State, TimelineOptions, Unit, losses, rooms,
+};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, File};
 
@@ -16,15 +20,20 @@ pub struct WhatIf<'s> {
     session: &'s Session,
     /// The session's settings, with its plan as the memory.
     settings: Settings,
+    options: TimelineOptions,
 }
 
 /// The effect of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
+    /// What happens when.
+    pub stages: Vec<Stage>,
     /// The changed placements. Manifests are not compared.
     pub changes: Changes,
     /// The replicas that are lost and regained.
     pub losses: Vec<Loss>,
+    /// The tightest resource of each cluster at the end.
+    pub rooms: Vec<Room>,
 }
 
 impl Outcome {
@@ -39,9 +48,16 @@ impl Outcome {
         let new = rows.filter(|row| row.unschedulable.from.is_none() && row.unschedulable.to.is_some());
         new.map(|row| &row.object).collect()
     }
+
+    /// How bad it is: by objects that run nowhere, then by missing replicas, then by lost replicas.
+    fn weight(&self) -> (usize, i64, i64) {
+        let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
+        let missing: i64 = self.losses.iter().map(Loss::missing).sum();
+        (nowhere, missing, self.losses.iter().map(|loss| loss.lost).sum::<i64>())
+    }
 }
 
-/// The effect of losing one unit.
+/// The effect of losing one unit, or two.
 #[derive(Clone, Debug)]
 pub struct UnitOutcome {
     /// The unit's name.
@@ -61,52 +77,57 @@ impl Session {
     /// Prepares scenarios over this session.
     pub fn what_if(&self) -> WhatIf<'_> {
         let previous = Previous::new(self.plan().clone());
-        WhatIf { session: self, settings: Settings { previous, ..self.settings().clone() } }
+        let settings = Settings { previous, ..self.settings().clone() };
+        WhatIf { session: self, settings, options: TimelineOptions::default() }
     }
 }
 
 impl WhatIf<'_> {
+    /// The same, carried out otherwise.
+    #[must_use]
+    pub fn with(self, options: TimelineOptions) -> Self {
+        Self { options, ..self }
+    }
+
     /// The effect of a scenario.
     ///
     /// # Errors
     ///
     /// If it names something that does not exist.
     pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
-        let session = self.session;
-        let world = scenario.apply(session.dialects(), session.repo(), session.clusters())?;
-        let plan = Engine::new(session.dialects(), &world.repo, &world.clusters, &self.settings).plan().plan;
-        let before = State { repo: session.repo(), clusters: session.clusters(), plan: session.plan() };
-        let after = State { repo: &world.repo, clusters: &world.clusters, plan: &plan };
+        let (session, down) = (self.session, BTreeSet::new());
+        let before =
+            State { repo: session.repo(), clusters: session.clusters(), plan: session.plan(), down: &down };
+        let timeline = scenario.run(session.dialects(), &before, &self.settings, self.options)?;
+        let after = timeline.end();
         // Without manifests, there are no Secrets to hide.
         let changes = change::compare(&side(&before), &side(&after), &DigestKey::new(&[]));
-        Ok(Outcome { changes, losses: losses(&before, &after) })
+        let (losses, rooms) = (losses(&before, &after), rooms(&before, &after));
+        Ok(Outcome { changes, losses, rooms, stages: timeline.stages })
     }
 
-    /// The effect of losing each unit after the events of a scenario. The worst comes first: by objects that
-    /// run nowhere, then by missing replicas, then by lost replicas.
+    /// The effect of losing each unit after the events of a scenario, or each pair of units. The worst comes first:
+    /// by objects that run nowhere, then by missing replicas, then by lost replicas.
     ///
     /// # Errors
     ///
     /// If the scenario names something that does not exist, or if no cluster has such a unit.
-    pub fn each(&self, unit: Unit, scenario: &Scenario) -> Result<Vec<UnitOutcome>, String> {
-        let units = unit.all(self.session.clusters());
+    pub fn each(&self, unit: Unit, pairs: bool, scenario: &Scenario) -> Result<Vec<UnitOutcome>, String> {
+        let units: Vec<(String, BTreeSet<ClusterName>)> =
+            unit.all(self.session.clusters()).into_iter().collect();
         if units.is_empty() {
             return Err(format!("no cluster in the inventory has a {}", unit.name()));
         }
-        let mut all = Vec::with_capacity(units.len());
-        for (name, clusters) in units {
+        let units = if pairs { pairs_of(&units) } else { units };
+        let outcome = |(name, clusters): (String, BTreeSet<ClusterName>)| {
             let mut scenario = scenario.clone();
             let lose = |cluster: &ClusterName| Event::Lose(Selection::Named(cluster.to_string()));
             scenario.events.extend(clusters.iter().map(lose));
-            all.push(UnitOutcome { name, clusters, outcome: self.outcome(&scenario)? });
-        }
-        let weight = |unit: &UnitOutcome| {
-            let losses = &unit.outcome.losses;
-            let nowhere = losses.iter().filter(|loss| loss.nowhere).count();
-            let missing: i64 = losses.iter().map(Loss::missing).sum();
-            (nowhere, missing, losses.iter().map(|loss| loss.lost).sum::<i64>())
+            Ok(UnitOutcome { name, clusters, outcome: self.outcome(&scenario)? })
         };
-        all.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.name.cmp(&b.name)));
+        let all: Result<Vec<UnitOutcome>, String> = units.into_par_iter().map(outcome).collect();
+        let mut all = all?;
+        all.sort_by(|a, b| b.outcome.weight().cmp(&a.outcome.weight()).then_with(|| a.name.cmp(&b.name)));
         Ok(all)
     }
 
@@ -131,4 +152,15 @@ impl WhatIf<'_> {
         }
         Ok(clusters)
     }
+}
+
+/// All pairs of units.
+fn pairs_of(units: &[(String, BTreeSet<ClusterName>)]) -> Vec<(String, BTreeSet<ClusterName>)> {
+    let mut pairs = Vec::new();
+    for (at, (a, of_a)) in units.iter().enumerate() {
+        for (b, of_b) in units.iter().skip(at + 1) {
+            pairs.push((format!("{a}, {b}"), of_a.union(of_b).cloned().collect()));
+        }
+    }
+    pairs
 }

@@ -127,6 +127,39 @@ pub struct Spec {
     /// What is done about clusters that differ from what is rendered.
     #[serde(default)]
     pub drift: Drift,
+    /// Who is told about the outcomes of rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notifications: Vec<Notification>,
+}
+
+/// Where outcomes are sent. Fields and types are those of Flux's `Provider`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Notification {
+    /// The type of the service.
+    pub r#type: NotificationType,
+    /// The address: of a webhook, or of a repository for commit statuses. The key `address` of the Secret by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The Secret with the `token`, and with the `address` if it is confidential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+}
+
+/// The type of a service that takes outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotificationType {
+    /// A webhook that takes JSON.
+    Generic,
+    /// The same, signed with the token (`X-Signature`).
+    GenericHmac,
+    /// An incoming webhook of Slack.
+    Slack,
+    /// Statuses of commits in a repository of GitHub.
+    Github,
+    /// Statuses of commits in a project of GitLab.
+    Gitlab,
 }
 
 /// What is watched.

@@ -53,6 +53,8 @@ pub(crate) enum CauseKind {
     Failed,
     /// Something was skipped.
     Skipped,
+    /// Everything was applied, but something is not healthy yet.
+    Unhealthy,
     /// Another replica works on it, and has not reported yet.
     Elsewhere,
 }
@@ -112,6 +114,11 @@ impl Backoffs {
     /// Why a cluster fails.
     pub(crate) fn cause(&self, cluster: &str) -> Option<&Cause> {
         self.failing.get(cluster).map(|failing| &failing.cause)
+    }
+
+    /// Whether everything was applied to a cluster, but something is not healthy yet.
+    pub(crate) fn is_unhealthy(&self, cluster: &str) -> bool {
+        self.cause(cluster).is_some_and(|cause| cause.kind == CauseKind::Unhealthy)
     }
 
     /// Why a cluster fails, and what drifted in it.

@@ -145,6 +145,7 @@ mod tests {
             reason: None,
             outcome: Outcome::Done,
             error: None,
+            unhealthy: false,
             result: None,
         }
     }

@@ -12,6 +12,7 @@ use crate::board::{SyncRegistry, Wake};
 use crate::following::MemberWatches;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
+use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
 use crate::run;
@@ -129,6 +130,8 @@ impl Lane<'_> {
             run::log(&self.name, outcome.as_ref());
             if let (Some(hub), Some(outcome), true) = (self.shared.hub, &outcome, leads) {
                 hub.report(loaded, outcome, revision.as_deref());
+                let reason = (outcome.reason, outcome.message.as_str());
+                notify::send(loaded, self.shared.env.world, reason, revision.as_deref());
             }
         }
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);

@@ -20,6 +20,7 @@ mod lane;
 pub mod listen;
 mod members;
 pub mod metrics;
+mod notify;
 mod opened;
 mod outcome;
 mod polled;

@@ -205,9 +205,27 @@ impl Members<'_> {
             let prefix = format!("{}: ", cluster.name);
             let message = lines.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned);
             let failed = cluster.outcome == Outcome::Failed;
-            let kind = if failed { CauseKind::Failed } else { CauseKind::Skipped };
-            let cause = |message| Cause { kind, message };
+            let mut wrong =
+                actions.actions.iter().filter(|a| a.cluster == cluster.name && a.outcome == Outcome::Failed);
+            let unhealthy =
+                cluster.error.is_none() && wrong.clone().count() > 0 && wrong.all(|a| a.unhealthy);
+            let kind = match failed {
+                true if unhealthy => CauseKind::Unhealthy,
+                true => CauseKind::Failed,
+                false => CauseKind::Skipped,
+            };
+            let cause = |message| Cause { kind, message: self.with_other_sync(message) };
             backoffs.note(&cluster.name, message.map(cause), (spec.retry_interval(), spec.interval.0));
+        }
+    }
+
+    /// A message with the Sync whose `ApplySet` it names, if another one has it.
+    fn with_other_sync(&self, message: String) -> String {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let set = message.split(|c| !is_part(c)).find(|word| word.starts_with("applyset-"));
+        match set.and_then(|set| self.env.world.sync_of(set)) {
+            Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
+            None => message,
         }
     }
 
@@ -215,7 +233,7 @@ impl Members<'_> {
     pub(crate) fn end(&self, backoffs: &Backoffs, status: &mut Status) -> Result<(), RoundError> {
         let (elsewhere, failing): (Vec<_>, Vec<_>) =
             backoffs.causes().partition(|(_, cause)| cause.kind == CauseKind::Elsewhere);
-        let failed = failing.iter().filter(|(_, cause)| cause.kind == CauseKind::Failed).count();
+        let failed = failing.iter().filter(|(_, cause)| cause.kind != CauseKind::Skipped).count();
         let modified = backoffs.modified();
         let total = self.inventory;
         status.clusters = Some(ClusterCounts {

@@ -12,6 +12,7 @@ use federate_publish::branch::{self, Layout};
 use federate_repo::{Repo, config};
 
 use crate::api::{Apply, Commit, DriftMode, Meta, Reference, Sync};
+use crate::notify;
 use crate::source::Address;
 
 /// The code of every finding here.
@@ -19,9 +20,10 @@ const CODE: &str = "invalid-sync";
 
 /// Fields that a Sync in a file does not support, and what to use instead. They are errors: to ignore them could do what
 /// the user does not want.
-const NOT_YET: [(&str, &str); 9] = [
+const UNSUPPORTED: [(&str, &str); 10] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
+    ("/spec/notifications", "read the logs (--log-format json), or the metrics of --listen"),
     ("/spec/drift/interval", "clusters are compared at `interval`"),
     ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
     ("/spec/serviceAccountName", "name the user to act as with --as"),
@@ -98,7 +100,7 @@ impl Reader {
             return self.wrong(&origin, "/kind", message, None);
         }
         let before = self.findings.len();
-        for (pointer, remedy) in NOT_YET {
+        for (pointer, remedy) in UNSUPPORTED {
             let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
             let parent = value.pointer_mut(parent).and_then(Value::as_object_mut);
             if parent.and_then(|parent| parent.remove(field)).is_some() {
@@ -244,6 +246,7 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
             wrong.push(("/spec/rollout", message));
         }
     }
+    wrong.extend(spec.notifications.iter().filter_map(notify::wrong).map(|why| ("/spec/notifications", why)));
     if let Some(commit) = &spec.commit
         && let Err(error) = commit.layout()
     {

@@ -57,6 +57,16 @@ pub trait RoundContext: std::marker::Sync {
         Ok(None)
     }
 
+    /// The Sync that has an `ApplySet`, by its id.
+    fn sync_of(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    /// A Secret beside a Sync.
+    fn secret(&self, _: &Loaded, name: &str) -> Result<Keys, String> {
+        Err(format!("there is no Secret {name}"))
+    }
+
     /// Whether no other process can lead at this moment: poll, plan, and write what is remembered.
     fn leads(&self) -> bool {
         true

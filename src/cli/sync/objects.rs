@@ -68,6 +68,7 @@ struct ObjectWorld<'s> {
     args: &'s ObjectArgs,
     leader: Arc<OnceLock<Leader>>,
     shares: OnceLock<Shares>,
+    objects: OnceLock<Objects>,
 }
 
 impl RoundContext for ObjectWorld<'_> {
@@ -78,6 +79,14 @@ impl RoundContext for ObjectWorld<'_> {
 
     fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
         self.hub.credentials(loaded, self.args.default_service_account.as_deref())
+    }
+
+    fn sync_of(&self, set: &str) -> Option<String> {
+        self.objects.get()?.sync_of(set)
+    }
+
+    fn secret(&self, loaded: &Loaded, name: &str) -> Result<Keys, String> {
+        self.hub.secret(loaded, name, self.args.default_service_account.as_deref())
     }
 
     fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
@@ -130,12 +139,14 @@ impl Sync {
             args,
             leader: Arc::default(),
             shares: OnceLock::new(),
+            objects: OnceLock::new(),
         };
         let env =
             Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
         let (events, happens) = mpsc::channel();
         if self.once {
             let objects = args.follow(&hub, &events)?;
+            let _ = world.objects.set(objects.clone());
             return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
         }
         let metrics = Arc::new(Metrics::default());
@@ -150,6 +161,7 @@ impl Sync {
             return Ok(Exit::Clean);
         }
         let objects = args.follow(&hub, &events)?;
+        let _ = world.objects.set(objects.clone());
         watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
         if let Some(shares) = world.shares.get() {
             shares.end();

@@ -362,6 +362,7 @@ fn action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<S
         reason,
         outcome: Outcome::Planned,
         error: None,
+        unhealthy: false,
         result: None,
     }
 }

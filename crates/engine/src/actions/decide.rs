@@ -430,6 +430,7 @@ fn bare(target: &Target<'_>, kind: ActionKind) -> Action {
         reason: None,
         outcome: Outcome::Planned,
         error: None,
+        unhealthy: false,
         result: None,
     }
 }

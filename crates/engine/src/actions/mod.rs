@@ -98,6 +98,9 @@ pub struct Action {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Whether it failed only because the object was not healthy in time, and may become so.
+    #[serde(skip)]
+    pub unhealthy: bool,
     /// The resulting object; absent where the object is deleted, or where results are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,

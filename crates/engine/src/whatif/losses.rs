@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::scale;
 use federate_dialect::{HOST, Placement, Plan};
-use federate_kubernetes::{Cluster, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::Repo;
 
 /// A repo and an inventory, with the plan for them.
@@ -19,6 +19,8 @@ pub struct State<'s> {
     pub clusters: &'s [Cluster],
     /// The plan.
     pub plan: &'s Plan,
+    /// The clusters that run nothing, whatever the inventory says.
+    pub down: &'s BTreeSet<ClusterName>,
 }
 
 /// An object that loses replicas, or has replicas in other clusters.
@@ -69,7 +71,12 @@ pub fn losses(before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
 impl<'s> State<'s> {
     /// The replicas of each object in the clusters that run them.
     fn running(&self) -> BTreeMap<&'s ObjectRef, BTreeMap<&'s str, i64>> {
-        let up: BTreeSet<&str> = self.clusters.iter().filter(|c| c.ready).map(|c| c.name.as_ref()).collect();
+        let up: BTreeSet<&str> = self
+            .clusters
+            .iter()
+            .filter(|c| c.ready && !self.down.contains(&c.name))
+            .map(|c| c.name.as_ref())
+            .collect();
         let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
         let row = |row: &'s Placement| {
             let all = self.repo.template(&row.object).and_then(|template| scale::replicas(&template.object));

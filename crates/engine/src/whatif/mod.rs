@@ -15,12 +15,16 @@ use federate_repo::Repo;
 
 mod losses;
 mod parse;
+mod room;
 mod scale;
 mod selection;
+mod timeline;
 
 pub use losses::{Loss, State, losses};
+pub use room::{Room, rooms};
 pub use scale::Workload;
 pub use selection::{Selection, Unit};
+pub use timeline::{Stage, Timeline, TimelineOptions};
 
 /// A sequence of simulated events.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +116,23 @@ impl Scenario {
             event.apply(dialects, &mut input)?;
         }
         Ok(input)
+    }
+}
+
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lose(clusters) => write!(f, "{clusters} is lost"),
+            Self::Remove(clusters) => write!(f, "{clusters} is removed"),
+            Self::Taint(clusters, taint) => {
+                write!(f, "{clusters} gets the taint {}:{}", taint.key, taint.effect)
+            }
+            Self::Untaint(clusters, taint) => write!(f, "{clusters} loses the taint {}", taint.key),
+            Self::Label(clusters, key, value) => write!(f, "{clusters} gets the label {key}={value}"),
+            Self::Capacity(clusters, _) => write!(f, "{clusters} is resized"),
+            Self::Add(cluster) => write!(f, "{} joins", cluster.name),
+            Self::Scale(workload, _) => write!(f, "{workload} is scaled"),
+        }
     }
 }
 

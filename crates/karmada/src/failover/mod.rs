@@ -25,6 +25,7 @@ pub mod binding;
 mod json_path;
 mod policy;
 mod reschedule;
+pub(crate) mod scenario;
 mod taint_manager;
 mod tasks;
 
@@ -58,7 +59,10 @@ pub struct Options {
 impl Options {
     /// The defaults of a release.
     pub fn of(release: Release) -> Self {
-        let behaviour = Behaviour::of(release);
+        Self::with(Behaviour::of(release))
+    }
+
+    fn with(behaviour: Behaviour) -> Self {
         Self {
             failover: false,
             graceful_eviction: true,

@@ -18,7 +18,7 @@ use crate::version::ClusterFailover;
 
 /// How long a cluster's taints are tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tolerated {
+pub(super) enum Tolerated {
     None,
     Until(Timestamp),
     Forever,
@@ -101,7 +101,7 @@ impl Binding {
     }
 }
 
-fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Tolerated {
+pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Tolerated {
     let neutral = |taint: &ClusterTaint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),

@@ -183,6 +183,11 @@ impl<'a> OverridePolicies<'a> {
         self.group(namespace).iter().any(|p| p.object.id.name == name)
     }
 
+    /// The names of the policies in the namespace, or of the cluster-wide ones without one.
+    pub(super) fn names(&self, namespace: Option<&str>) -> Vec<&str> {
+        self.group(namespace).iter().map(|policy| policy.object.id.name.as_str()).collect()
+    }
+
     fn group(&self, namespace: Option<&str>) -> &[OverridePolicy<'a>] {
         match namespace {
             Some(namespace) => self.namespaced.get(namespace).map_or(&[], Vec::as_slice),

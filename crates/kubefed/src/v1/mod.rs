@@ -27,7 +27,7 @@ mod selector;
 use preferences::Preferences;
 use selector::Requirement;
 
-const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
+pub(super) const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
 const AUTOSCALED: &str = "federation.kubernetes.io/hpa-target-cluster-list";
 
 /// Whether Federation v1 handles a template: it has annotations, or the repo is kept for Federation v1.

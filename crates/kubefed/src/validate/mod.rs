@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::config::Config;
-use super::federated::Federated;
 use super::{KubeFedPlane, NOT_READY};
 use federate_kubernetes::schema::{Cursor, Shape};
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
 
 mod schema;
@@ -106,7 +105,6 @@ pub(super) fn ineffective(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
     });
     let mut findings: Vec<Finding> = clusters.collect();
     findings.extend(without_target(plane));
-    findings.extend(plane.federated.iter().flat_map(|federated| unknown_clusters(plane, federated)));
     findings
 }
 
@@ -145,35 +143,6 @@ fn without_target(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
             .at("/spec/targetKind")
             .help("it schedules the federated object of its own namespace and name, and of its `targetKind`")
     })
-    .collect()
-}
-
-/// Names in a placement or in overrides without a cluster.
-fn unknown_clusters(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Vec<Finding> {
-    let unknown = |names: BTreeSet<&str>| -> Vec<String> {
-        names
-            .into_iter()
-            .filter(|name| plane.cluster(name).is_none())
-            .map(|name| format!("`{name}`"))
-            .collect()
-    };
-    let finding = |what: &str, pointer: &str, names: Vec<String>| {
-        let shown = finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 5);
-        let message = format!("{what} of {} names clusters that do not exist: {shown}", federated.object.id);
-        (!names.is_empty()).then(|| {
-            Finding::warning("unknown-cluster", federated.object, message)
-                .at(pointer)
-                .help("KubeFed ignores these names silently; fix or remove them")
-        })
-    };
-    let placed = federated.spec.placement.clusters.iter().flatten().map(|c| c.name.as_str()).collect();
-    let overridden = federated.spec.overrides.iter().map(|o| o.cluster_name.as_str()).collect();
-    [
-        finding("the placement", "/spec/placement/clusters", unknown(placed)),
-        finding("an override", "/spec/overrides", unknown(overridden)),
-    ]
-    .into_iter()
-    .flatten()
     .collect()
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod sanitise;
 use api::ResourceSelector;
 pub(crate) use hub::Hub;
 use hub::Kind;
+pub(crate) use propagated::stays_on_hub;
 
 /// An object that a placement selects.
 #[derive(Clone, Copy, Debug)]

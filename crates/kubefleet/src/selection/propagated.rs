@@ -7,11 +7,33 @@
 use federate_kubernetes::Object;
 
 use super::hub::{self, Hub};
-use crate::version::VolumeClaims;
+use crate::version::{Behaviour, VolumeClaims};
 
 /// Whether a namespace is reserved.
 pub(super) fn reserved(namespace: &str) -> bool {
     namespace == "default" || namespace.starts_with("kube-") || namespace.starts_with("fleet-")
+}
+
+/// Why an object stays on the hub, whatever selects it, by its kind, name and namespace.
+pub(crate) fn stays_on_hub(object: &Object, behaviour: &Behaviour) -> Option<&'static str> {
+    let id = &object.id;
+    let of_cluster = match (id.api_version.as_str(), id.kind.as_str()) {
+        ("v1", "ConfigMap") => id.name == "kube-root-ca.crt",
+        ("v1", "ServiceAccount") => id.name == "default",
+        ("v1", "Secret") => object.text(&["type"]) == "kubernetes.io/service-account-token",
+        _ => false,
+    };
+    if of_cluster {
+        return Some("every cluster creates such an object itself");
+    }
+    if hub::skipped(id.group(), &id.kind, behaviour) {
+        return Some("its kind stays on the hub");
+    }
+    let namespace = match (id.api_version.as_str(), id.kind.as_str()) {
+        ("v1", "Namespace") => Some(&id.name),
+        _ => id.namespace.as_ref(),
+    };
+    namespace.filter(|name| reserved(name)).map(|_| "its namespace is reserved")
 }
 
 /// Whether an object is selected with its namespace.

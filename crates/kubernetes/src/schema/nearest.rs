@@ -3,6 +3,9 @@
 /// The largest number of edits that counts as a typo.
 const TYPO: usize = 2;
 
+/// The shortest part of a name that suggests it.
+const SHORTEST: usize = 3;
+
 /// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
 /// name). The first of several equally near names.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
@@ -16,6 +19,30 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
             .map(|(_, k)| k)
     };
     same.or_else(close).copied()
+}
+
+/// The known name most similar to `name`: the [`nearest`] one, or the only one that contains it, is contained in it,
+/// or differs only in its separators. For names that people choose, such as those of clusters.
+pub fn similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let bare = |name: &str| name.replace(['-', '_', '.'], "").to_ascii_lowercase();
+    let wanted = bare(name);
+    let one = |matches: &dyn Fn(&str) -> bool| {
+        let mut all = known.iter().filter(|k| matches(&bare(k)));
+        all.next().filter(|_| all.next().is_none()).copied()
+    };
+    let within = |k: &str| k.len() >= SHORTEST && (wanted.contains(k) || k.contains(&wanted));
+    nearest(name, known)
+        .or_else(|| one(&|k| k == wanted))
+        .or_else(|| if wanted.len() >= SHORTEST { one(&within) } else { None })
+        .or_else(|| one(&|k| is_prefix_of_most(&wanted, k)))
+}
+
+/// Whether two names share more than three quarters of the longer one from their start, such as a plural and its
+/// singular.
+fn is_prefix_of_most(a: &str, b: &str) -> bool {
+    let longer = a.len().max(b.len());
+    let shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    longer >= 8 && shared * 4 > longer * 3
 }
 
 /// The edit distance between two names; `usize::MAX` if their lengths alone make it too large.
@@ -55,6 +82,22 @@ mod tests {
             ("sitting", "kitten", 3),
         ] {
             assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn similar_names_share_a_part() {
+        let known = ["prod-eu-west", "prod-us-east", "staging"];
+        for (name, want) in [
+            ("prod-eu-wset", Some("prod-eu-west")),
+            ("eu-west", Some("prod-eu-west")),
+            ("prod_eu_west", Some("prod-eu-west")),
+            ("prod", None),
+            ("staging-2", Some("staging")),
+            ("prod-eu-west-1a", Some("prod-eu-west")),
+            ("dev", None),
+        ] {
+            assert_eq!(similar(name, &known), want, "{name}");
         }
     }
 

@@ -23,7 +23,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Hub {
     /// The keys of a Secret beside a Sync. They are read as the Sync's `ServiceAccount`, if it has one.
-    fn secret(&self, loaded: &Loaded, name: &str, default_account: Option<&str>) -> Result<Keys, String> {
+    pub fn secret(&self, loaded: &Loaded, name: &str, default_account: Option<&str>) -> Result<Keys, String> {
         let namespace = &loaded.sync.metadata.namespace;
         let user = user(&loaded.sync, default_account);
         let told = |why: String| format!("the Secret {namespace}/{name} {why}");

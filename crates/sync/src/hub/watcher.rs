@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use federate_engine::actions::Inventory;
 use serde_json::Value;
 
 use super::{Error, Hub, Invalid, loaded};
@@ -55,6 +56,16 @@ impl Objects {
     pub(crate) fn all(&self) -> Vec<Result<Loaded, Invalid>> {
         let objects: Vec<Value> = self.with(|objects| objects.values().cloned().collect());
         objects.iter().filter_map(|object| loaded(object, self.within_namespaces)).collect()
+    }
+
+    /// The Sync that has an `ApplySet`, by its id.
+    pub fn sync_of(&self, set: &str) -> Option<String> {
+        let has_it = |loaded: &Loaded| {
+            let (namespace, name) = loaded.sync.apply_set();
+            Inventory { namespace, name }.id() == set
+        };
+        let found = self.all().into_iter().flatten().find(has_it);
+        found.map(|loaded| loaded.sync.metadata.full_name())
     }
 
     /// The objects that have changed since the last call, by namespace and name.

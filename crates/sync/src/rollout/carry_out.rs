@@ -23,8 +23,6 @@ use crate::status::{Reason, RolloutStatus, Status};
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 /// The pause between two looks.
 pub(crate) const PAUSE: Duration = Duration::from_secs(2);
-/// What the wait for health says of an object that may still become healthy.
-pub(crate) const NOT_YET: &str = "not healthy after";
 
 /// What is rolled out.
 pub(crate) struct Target<'t> {
@@ -44,8 +42,10 @@ impl Round<'_> {
         sessions: &mut SessionCache,
         target: &Target<'_>,
     ) -> Result<Outcome, RoundError> {
-        let stages = target.rollout.stages(target.session.clusters());
-        let stages = stages.map_err(|why| RoundError::new(Reason::BuildFailed, format!("rollout: {why}")))?;
+        let invalid = |why: String| RoundError::new(Reason::BuildFailed, format!("rollout: {why}"));
+        let rollout = &target.rollout.resolve(target.session.repo()).map_err(invalid)?;
+        let target = &Target { rollout, repo: target.repo.clone(), ..*target };
+        let stages = rollout.stages(target.session.clusters()).map_err(|why| invalid(why.to_string()))?;
         let known: BTreeSet<&str> = target.session.clusters().iter().map(|c| c.name.as_ref()).collect();
         state.record.clusters.retain(|name, _| known.contains(name.as_str()));
         for name in known {
@@ -121,7 +121,7 @@ impl Round<'_> {
                     healthy = true;
                 }
                 Some(cause) if cause.kind == CauseKind::Elsewhere => backoffs.clear(name),
-                Some(cause) if cause.message.contains(NOT_YET) && took < timeout => backoffs.clear(name),
+                Some(cause) if cause.kind == CauseKind::Unhealthy && took < timeout => backoffs.clear(name),
                 Some(cause) => cluster.failed = Some(cause.message),
             }
         }

@@ -11,7 +11,8 @@ use serde_json::Value;
 use federate_kubefleet::Behaviour;
 use federate_kubefleet::rollout::amount::Amount;
 use federate_kubefleet::rollout::staged::{self, Failure, Stage as Clusters};
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_repo::Repo;
 
 use crate::api::Interval;
 
@@ -24,8 +25,11 @@ mod start;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollout {
     /// The stages, one after the other. Each cluster of the inventory is in exactly one of them.
-    #[schemars(length(min = 1))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
+    /// The `ClusterStagedUpdateStrategy` of the repo that has the stages, instead of `stages`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged_rollout_strategy_name: Option<String>,
 }
 
 /// A stage of a rollout.
@@ -101,6 +105,18 @@ fn count_or_percentage(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl Rollout {
+    /// The rollout with its stages, which may be in the repo.
+    pub(crate) fn resolve(&self, repo: &Repo) -> Result<Self, String> {
+        let Some(name) = &self.staged_rollout_strategy_name else { return Ok(self.clone()) };
+        let is_strategy = |id: &ObjectRef| id.kind == "ClusterStagedUpdateStrategy" && id.name == *name;
+        let found = repo.claimed.iter().find(|claimed| is_strategy(&claimed.object.id));
+        let found = found.ok_or_else(|| format!("the repo has no ClusterStagedUpdateStrategy `{name}`"))?;
+        let spec = found.object.body.get("spec").cloned().unwrap_or_default();
+        let rollout: Self = serde_json::from_value(spec)
+            .map_err(|error| format!("the ClusterStagedUpdateStrategy `{name}`: {error}"))?;
+        rollout.check().map(|()| rollout)
+    }
+
     /// The clusters of each stage.
     pub(crate) fn stages(&self, clusters: &[Cluster]) -> Result<Vec<Clusters>, Failure> {
         let mut picked: Vec<&Cluster> = clusters.iter().collect();
@@ -117,8 +133,13 @@ impl Rollout {
 
     /// What is wrong with it, whatever the clusters are.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.stages.is_empty() {
-            return Err("a rollout needs a stage".to_owned());
+        match (&self.staged_rollout_strategy_name, self.stages.is_empty()) {
+            (Some(_), true) => return Ok(()),
+            (Some(_), false) => {
+                return Err("name either `stages` or `stagedRolloutStrategyName`".to_owned());
+            }
+            (None, true) => return Err("a rollout needs a stage".to_owned()),
+            (None, false) => {}
         }
         for (at, stage) in self.stages.iter().enumerate() {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';

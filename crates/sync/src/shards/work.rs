@@ -9,15 +9,15 @@ use jiff::Timestamp;
 
 use super::{ClusterReport, REMOVED, Report};
 use crate::api::{Apply, Reference};
-use crate::backoff::Cause;
+use crate::backoff::{Cause, CauseKind};
 use crate::members::Members;
 use crate::opened::SessionCache;
 use crate::outcome::Outcome;
 use crate::polled::Polled;
-use crate::rollout::carry_out::{LOOK, NOT_YET, PAUSE};
+use crate::rollout::carry_out::{LOOK, PAUSE};
 use crate::round::{Round, RoundError};
 use crate::state::{Accepted, Published, Record, SyncState, spec_digest};
-use crate::status::Reason;
+use crate::status::{Reason, Status};
 
 /// What a replica does in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,12 +105,12 @@ impl Round<'_> {
 
     /// Deletes what the Sync manages in this replica's share.
     fn share_removal(&self, members: &Members<'_>) -> Result<Outcome, RoundError> {
-        let mut status = crate::status::Status::default();
+        let mut status = Status::default();
         let removed = members.remove(&mut status);
         let failing = |name: &str| status.failing.iter().find(|failing| failing.name == name);
         let names = members.session.clusters().iter().map(|cluster| cluster.name.to_string());
         let report = |name: String| {
-            let kind = crate::backoff::CauseKind::Failed;
+            let kind = CauseKind::Failed;
             let cause = failing(&name).map(|failing| Cause { kind, message: failing.message.clone() });
             (name, ClusterReport { work: REMOVED.to_owned(), cause, drifted: None })
         };
@@ -185,9 +185,8 @@ impl Round<'_> {
         members.update(apply, names, wait, &mut sessions.clusters)?;
         let work = members.work();
         for name in names {
-            let cause = sessions.clusters.cause(name).cloned();
             // The leader decides how long that may last.
-            if staged && cause.as_ref().is_some_and(|cause| cause.message.contains(NOT_YET)) {
+            if staged && sessions.clusters.is_unhealthy(name) {
                 sessions.resume = Some(Instant::now() + PAUSE);
             }
             sessions.worked.insert(name.clone(), work.clone());
@@ -208,11 +207,9 @@ impl Round<'_> {
             self.write_report(&report);
             sessions.reported = Some(report);
         }
-        let not_yet = |name: &String| {
-            sessions.clusters.cause(name).is_some_and(|cause| cause.message.contains(NOT_YET))
-        };
         if state.record.rollout.is_some() {
-            let open: Vec<String> = sessions.worked.keys().filter(|name| not_yet(name)).cloned().collect();
+            let open: Vec<String> =
+                sessions.worked.keys().filter(|name| sessions.clusters.is_unhealthy(name)).cloned().collect();
             for name in open {
                 sessions.clusters.clear(&name);
                 sessions.worked.remove(&name);

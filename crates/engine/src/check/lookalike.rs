@@ -3,14 +3,14 @@
 
 use federate_dialect::{Dialect, Dialects};
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::schema::nearest;
+use federate_kubernetes::schema::{nearest, similar};
 use federate_kubernetes::{Finding, Object};
 
-use super::Engine;
+use crate::Engine;
 
 impl Engine<'_> {
     /// Reports objects in a version that their control plane does not serve.
-    pub fn unserved(&self) -> Vec<Finding> {
+    pub(super) fn unserved(&self) -> Vec<Finding> {
         let claimed = self.repo.claimed.iter();
         claimed.filter_map(|claimed| unserved(self.dialects, &claimed.object)).collect()
     }
@@ -29,19 +29,32 @@ pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> 
     }
     let groups = groups(dialects);
     if let Some(known) = groups.iter().find(|known| known.group == group) {
-        return (known.scope(kind).is_none()).then(|| unknown_kind(known, object));
+        return (known.scope(kind).is_none()).then(|| unknown_kind(known, object, &groups));
     }
     let names: Vec<&str> = groups.iter().map(|known| known.group).collect();
-    let near = nearest(group, &names).or_else(|| same_service(group, kind, &groups));
+    let former = FORMER.iter().find(|(old, _)| *old == group).map(|(_, new)| *new);
+    let near = former.or_else(|| nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
     match near.and_then(|near| groups.iter().find(|known| known.group == near)) {
         Some(known) if known.scope(kind).is_some() || dialects.own(group) => {
             Some(unknown_group(known, object))
         }
-        _ => dialects.own(group).then(|| {
-            let message = format!("{}: no control plane serves the API group `{group}`", object.id);
-            Finding::warning("unknown-group", object, message).at("/apiVersion").help("correct `apiVersion`")
-        }),
+        _ => dialects.own(group).then(|| of_kind(object, &groups)),
     }
+}
+
+/// Groups of earlier releases.
+const FORMER: [(&str, &str); 2] =
+    [("fleet.azure.com", "placement.kubernetes-fleet.io"), ("core.kubefed.k8s.io", "core.kubefed.io")];
+
+/// The finding about a group that belongs to a control plane and that it does not serve.
+fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
+    let group = object.id.group();
+    let message = format!("{}: no control plane serves the API group `{group}`", object.id);
+    let help = match groups.iter().find(|known| known.scope(&object.id.kind).is_some()) {
+        Some(known) => format!("did you mean `{}`?", preferred(known)),
+        None => "correct `apiVersion`".to_owned(),
+    };
+    Finding::warning("unknown-group", object, message).at("/apiVersion").help(help)
 }
 
 /// Returns the group that has the kind and differs only after the last dot, such as `policy.karmada.com`.
@@ -52,15 +65,17 @@ fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Optio
     groups.iter().find(same).map(|known| known.group)
 }
 
-fn unknown_kind(known: &GroupKinds, object: &Object) -> Finding {
+fn unknown_kind(known: &GroupKinds, object: &Object, groups: &[&GroupKinds]) -> Finding {
     let kinds: Vec<&str> = known.all().collect();
     let kind = object.id.kind.as_str();
     let message = format!("the API group `{}` has no kind `{kind}`", known.group);
-    let help = match nearest(kind, &kinds) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("its kinds are {}", kinds.join(", ")),
-    };
-    Finding::warning("unknown-kind", object, message).at("/kind").help(help)
+    let elsewhere = groups.iter().find(|known| known.scope(kind).is_some());
+    let finding = Finding::warning("unknown-kind", object, message);
+    match (elsewhere, similar(kind, &kinds)) {
+        (Some(other), _) => finding.at("/apiVersion").help(format!("did you mean `{}`?", preferred(other))),
+        (None, Some(near)) => finding.at("/kind").help(format!("did you mean `{near}`?")),
+        (None, None) => finding.at("/kind").help(format!("its kinds are {}", kinds.join(", "))),
+    }
 }
 
 fn unknown_group(known: &GroupKinds, object: &Object) -> Finding {
@@ -81,7 +96,7 @@ fn preferred(known: &GroupKinds) -> String {
 
 fn unserved(dialects: Dialects, object: &Object) -> Option<Finding> {
     let known = groups(dialects).into_iter().find(|known| known.group == object.id.group())?;
-    let version = object.id.api_version.split_once('/')?.1;
+    let version = object.id.api_version.split_once('/').map_or("", |(_, version)| version);
     let mut served = known.versions.split_whitespace().peekable();
     served.peek()?;
     if served.any(|served| served == version) {

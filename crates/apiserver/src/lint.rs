@@ -1,0 +1,302 @@
+//! What an API server drops or refuses of an object in a repo, with the place of each problem.
+//!
+//! Facts: the types, the defaults and the validation of this crate. A field that is not declared is dropped, unless
+//! the client asks for strict validation (`kubectl` does). A value of a wrong type is always refused, and so is an
+//! item of a list whose key occurs twice, in server-side apply.
+
+use serde_json::Value;
+
+use federate_kubernetes::schema::nearest;
+
+use super::complete::complete;
+use super::failure::{Cause, Failure};
+use super::fields::element_of;
+use super::kinds::Kind;
+use super::schema::{ListType, Type};
+use super::strategy;
+use super::{Write, normalize};
+
+mod misplaced;
+mod path;
+mod pods;
+mod words;
+
+pub use path::near_path;
+
+/// The version of Kubernetes whose schemas and validation are those of this crate.
+pub const VERSION: &str = "1.36";
+
+/// A problem in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The place, as a JSON pointer; what is missing has the pointer of what lacks it.
+    pub pointer: String,
+    /// What the server does.
+    pub effect: Effect,
+    /// What is wrong. Values of Secrets and of custom resources are not quoted.
+    pub message: String,
+    /// The probable correction.
+    pub help: Option<String>,
+}
+
+/// What an API server does about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It drops an unknown field, or refuses it in strict validation.
+    Dropped,
+    /// Server-side apply refuses two items with one key; other requests may keep one of them.
+    Ambiguous,
+    /// It refuses the name of the object.
+    BadName,
+    /// It refuses the object.
+    Refused,
+}
+
+/// The problems of an object, in the order of its fields. Values are only validated if their types are right.
+pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
+    let mut lint = Lint { kind, found: Vec::new(), pointer: String::new() };
+    for (key, value) in object.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "apiVersion" | "kind") {
+            lint.field(&kind.schema, key, value);
+        }
+    }
+    let mut found = lint.found;
+    if !found.iter().any(|problem| problem.effect == Effect::Refused) {
+        let known =
+            |new: &Problem| found.iter().any(|old| new.pointer == old.pointer || is_consequence(old, new));
+        let mut refused = refusals(kind, object);
+        if kind.custom.is_none() {
+            refused.extend(pods::problems(&kind.kind, object));
+            refused.extend(encoded(kind, object));
+            refused.extend(definition(kind, object));
+        }
+        refused.retain(|new| !known(new));
+        found.extend(refused);
+    }
+    found
+}
+
+/// Whether what is refused only follows from an unknown field next to it, such as `contaners`.
+fn is_consequence(old: &Problem, new: &Problem) -> bool {
+    let parent = old.pointer.rsplit_once('/').map(|(parent, _)| parent);
+    old.effect == Effect::Dropped
+        && parent == Some(new.pointer.as_str())
+        && old.help.as_deref().is_some_and(|help| {
+            help.split('`').nth(1).is_some_and(|field| new.message.contains(&format!("`{field}`")))
+        })
+}
+
+struct Lint<'k> {
+    kind: &'k Kind,
+    found: Vec<Problem>,
+    /// The current place.
+    pointer: String,
+}
+
+impl Lint<'_> {
+    fn add(&mut self, effect: Effect, message: String, help: Option<String>) {
+        self.found.push(Problem { pointer: self.pointer.clone(), effect, message, help });
+    }
+
+    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
+        let length = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(&words::token(token));
+        act(self);
+        self.pointer.truncate(length);
+    }
+
+    fn field(&mut self, of: &Type, key: &str, value: &Value) {
+        let Some(parts) = of.parts() else { return };
+        self.below(key, |lint| match parts.get(key) {
+            Some(ty) => lint.value(ty, value),
+            None => {
+                let known: Vec<&str> = parts.fields.into_iter().flatten().map(|(k, _)| k.as_str()).collect();
+                lint.unknown(key, &known);
+            }
+        });
+    }
+
+    fn unknown(&mut self, key: &str, known: &[&str]) {
+        let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
+        let message = format!("{place} has no field `{key}`");
+        let elsewhere = || misplaced::path(&self.kind.schema, parent, key);
+        let help = match nearest(key, known) {
+            Some(near) => Some(format!("did you mean `{near}`?")),
+            None => match misplaced::renamed(key).filter(|_| self.kind.custom.is_none()) {
+                Some(new) => Some(format!("write it as `{new}`")),
+                None => elsewhere().map(|path| format!("the field belongs to `{path}`")),
+            },
+        };
+        let help =
+            help.or_else(|| (known.len() <= 12).then(|| format!("its fields are {}", known.join(", "))));
+        self.add(Effect::Dropped, message, help);
+    }
+
+    fn value(&mut self, ty: &Type, value: &Value) {
+        if value.is_null() {
+            return;
+        }
+        let ty = ty.resolve();
+        if let Some(wanted) = self.wanted(ty, value) {
+            let message =
+                format!("{} must be {wanted}, but is {}", words::field(&self.pointer), words::shown(value));
+            let help = words::correction(ty, value);
+            return self.add(Effect::Refused, message, help);
+        }
+        match (ty, value) {
+            (Type::List { item, list_type }, Value::Array(values)) => {
+                self.duplicates(item, list_type, values);
+                for (index, value) in values.iter().enumerate() {
+                    self.below(&index.to_string(), |lint| lint.value(item, value));
+                }
+            }
+            (Type::Struct(_) | Type::Map { .. }, Value::Object(map)) => {
+                map.iter().for_each(|(key, value)| self.field(ty, key, value));
+            }
+            _ => {}
+        }
+    }
+
+    /// The type that a value should have, if it has another one.
+    fn wanted(&self, ty: &Type, value: &Value) -> Option<&'static str> {
+        let whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        let (fits, wanted) = match ty {
+            Type::Any | Type::Atomic | Type::Named(_) => return None,
+            Type::Text | Type::Time => (value.is_string(), "text"),
+            // The built-in kinds have no fractions, but definitions of custom ones have in their schemas.
+            Type::Number if self.kind.custom.is_some() => (value.is_number(), "a number"),
+            Type::Number => (whole(value), "a whole number"),
+            Type::Boolean => (value.is_boolean(), "true or false"),
+            Type::Quantity => (normalize::quantity(value).is_some(), "a quantity such as `500m` or `2Gi`"),
+            Type::IntOrString => (value.is_string() || whole(value), "a whole number or text"),
+            Type::Struct(_) | Type::Map { .. } => (value.is_object(), "a mapping"),
+            Type::List { .. } => (value.is_array(), "a list"),
+        };
+        (!fits).then_some(wanted)
+    }
+
+    /// Reports items of a list with the key of an earlier item.
+    fn duplicates(&mut self, item: &Type, list_type: &ListType, values: &[Value]) {
+        let ListType::Keys(keys) = list_type else { return };
+        let elements: Vec<_> = values.iter().map(|value| element_of(value, item, list_type).ok()).collect();
+        for (index, element) in elements.iter().enumerate() {
+            let earlier = elements.iter().take(index).position(|other| element.is_some() && other == element);
+            let Some(first) = earlier else { continue };
+            let place = words::field(&self.pointer);
+            let message = format!(
+                "items {first} and {index} of {place} have the same {}: server-side apply refuses the object, and \
+                 only one of the two counts",
+                keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ")
+            );
+            self.below(&index.to_string(), |lint| {
+                lint.add(Effect::Ambiguous, message, Some("remove one of the two".to_owned()));
+            });
+        }
+    }
+}
+
+/// Data of a Secret that is not encoded.
+fn encoded(kind: &Kind, object: &Value) -> Vec<Problem> {
+    let data = object.get("data").and_then(Value::as_object).filter(|_| kind.is("Secret"));
+    let wrong = data.into_iter().flatten().filter(|(_, value)| !value.as_str().is_none_or(words::is_base64));
+    wrong
+        .map(|(key, _)| Problem {
+            pointer: format!("/data/{}", words::token(key)),
+            effect: Effect::Refused,
+            message: format!("{} is not base64", words::field(&format!("/data/{}", words::token(key)))),
+            help: Some("encode the value, or write it under `stringData`".to_owned()),
+        })
+        .collect()
+}
+
+/// The problems of the names and the scope of a CRD.
+fn definition(kind: &Kind, object: &Value) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if !kind.is("CustomResourceDefinition") {
+        return found;
+    }
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mut refuse = |pointer: &str, effect, why: String, help: Option<String>| {
+        let message = format!("{} {why}", words::field(pointer));
+        found.push(Problem { pointer: pointer.to_owned(), effect, message, help });
+    };
+    let (plural, group, scope) = (text("/spec/names/plural"), text("/spec/group"), text("/spec/scope"));
+    let name = format!("{plural}.{group}");
+    if !plural.is_empty() && text("/metadata/name") != name {
+        let why = "must be the plural name and the group of the kind".to_owned();
+        refuse("/metadata/name", Effect::BadName, why, Some(format!("did you mean `{name}`?")));
+    }
+    let scopes = ["Cluster", "Namespaced"];
+    if !scopes.contains(&scope) {
+        let why = format!("must be one of {}", scopes.join(", "));
+        let near = scopes
+            .into_iter()
+            .find(|s| !scope.is_empty() && s.starts_with(scope))
+            .or_else(|| nearest(scope, &scopes));
+        let help = near.map(|near| format!("did you mean `{near}`?"));
+        refuse("/spec/scope", Effect::Refused, why, help);
+    }
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let stored = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
+    if stored != 1 {
+        refuse(
+            "/spec/versions",
+            Effect::Refused,
+            "must have one version with `storage: true`".to_owned(),
+            None,
+        );
+    }
+    found
+}
+
+/// What validation refuses when the object is created.
+fn refusals(kind: &Kind, object: &Value) -> Vec<Problem> {
+    let now = "2000-01-01T00:00:00Z";
+    let write = Write { kind, manager: "federate", subresource: None, force: false, now };
+    match strategy::create(complete(kind, object.clone()), &write) {
+        Ok(_) => Vec::new(),
+        Err(failure) => causes(&failure).iter().map(|cause| refusal(kind, object, cause)).collect(),
+    }
+}
+
+/// The causes of a failure, each once.
+fn causes(failure: &Failure) -> Vec<Cause> {
+    let listed = failure.details.get("causes").and_then(Value::as_array);
+    let text =
+        |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut causes: Vec<Cause> = Vec::new();
+    for cause in listed.into_iter().flatten() {
+        let reason = if text(cause, "reason") == "FieldValueRequired" { "FieldValueRequired" } else { "" };
+        let cause = Cause::new(reason, text(cause, "field"), text(cause, "message"));
+        // Rules that are not evaluated here are no mistakes.
+        if cause.field != "<nil>" && !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    causes
+}
+
+fn refusal(kind: &Kind, object: &Value, cause: &Cause) -> Problem {
+    let (pointer, key) = words::place(object, cause);
+    let effect = if cause.field == "metadata.name" { Effect::BadName } else { Effect::Refused };
+    if cause.reason == "FieldValueRequired" {
+        let why = cause.message.trim_start_matches("Required value").trim_start_matches(": ");
+        let place = if pointer.is_empty() { "the object".to_owned() } else { words::field(&pointer) };
+        let message = match (&key, why) {
+            (Some(key), "") => format!("{place} lacks the required field `{key}`"),
+            (Some(key), why) => format!("{place} lacks the required field `{key}`: {why}"),
+            (None, "") => format!("{place} is required, but is empty"),
+            (None, why) => format!("{place} is required: {why}"),
+        };
+        return Problem { pointer, effect, message, help: None };
+    }
+    let quoted = kind.custom.is_none() && !kind.is("Secret");
+    let message = format!("{}: {}", words::field(&pointer), words::plain(&cause.message, quoted));
+    let help = words::alternative(object.pointer(&pointer), &cause.message);
+    Problem { pointer, effect, message, help }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Where a field belongs that was written in the wrong mapping: `containers` in the `spec` of a Deployment.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::schema::{Struct, Type};
+
+/// Fields of earlier versions, and where their values belong now.
+const RENAMED: [(&str, &str); 5] = [
+    ("serviceName", "service.name"),
+    ("servicePort", "service.port.number"),
+    ("targetCPUUtilizationPercentage", "spec.metrics"),
+    ("targetAverageUtilization", "target.averageUtilization"),
+    ("rollbackTo", "kubectl rollout undo"),
+];
+
+/// The field that replaced one of an earlier version.
+pub(super) fn renamed(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
+}
+
+/// How deep the search goes.
+const DEEPEST: usize = 6;
+
+/// The path of the mapping nearest to the object's root that has the field, such as `spec.template.spec`, in the
+/// mapping at `parent` (a JSON pointer) if possible, else anywhere.
+pub(super) fn path(schema: &Type, parent: &str, key: &str) -> Option<String> {
+    let tokens: Vec<&str> = parent.split('/').skip(1).collect();
+    let mut at = schema;
+    for token in &tokens {
+        at = match at.resolve() {
+            Type::List { item, .. } => item,
+            other => other.parts()?.get(token)?,
+        };
+    }
+    let here: Vec<String> = tokens.iter().map(|token| (*token).to_owned()).collect();
+    below(at, here, key).or_else(|| below(schema, Vec::new(), key))
+}
+
+/// The nearest mapping below a type that declares the field.
+fn below(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
+    let mut seen: BTreeSet<*const Type> = BTreeSet::new();
+    let mut queue = VecDeque::from([(from, path)]);
+    let start = queue.front().map_or(0, |(_, path)| path.len());
+    while let Some((ty, path)) = queue.pop_front() {
+        let resolved = ty.resolve();
+        if !seen.insert(std::ptr::from_ref(resolved)) || path.len() > start + DEEPEST {
+            continue;
+        }
+        match resolved {
+            Type::Struct(Struct { fields, .. }) => {
+                if fields.contains_key(key) && path.len() > start {
+                    return Some(joined(&path));
+                }
+                for (name, field) in
+                    fields.iter().filter(|(name, _)| !matches!(name.as_str(), "status" | "metadata"))
+                {
+                    let mut path = path.clone();
+                    path.push(name.clone());
+                    queue.push_back((&field.ty, path));
+                }
+            }
+            Type::List { item, .. } => {
+                let mut path = path;
+                if let Some(last) = path.last_mut() {
+                    last.push_str("[]");
+                }
+                queue.push_back((item, path));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn joined(path: &[String]) -> String {
+    let index = |token: &String| !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
+    path.iter().fold(String::new(), |mut all, token| {
+        if index(token) {
+            all.push_str(&format!("[{token}]"));
+        } else {
+            if !all.is_empty() {
+                all.push('.');
+            }
+            all.push_str(token);
+        }
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::builtin;
+
+    #[test]
+    fn the_nearest_mapping_with_the_field_is_found() {
+        let deployment = builtin("Deployment").unwrap();
+        for (parent, key, want) in [
+            ("/spec", "containers", Some("spec.template.spec")),
+            ("", "replicas", Some("spec")),
+            ("/spec/template/spec", "image", Some("spec.template.spec.containers[]")),
+            ("/spec/template/spec/containers/0", "replicas", Some("spec")),
+            ("/spec", "unheard", None),
+        ] {
+            assert_eq!(path(deployment, parent, key).as_deref(), want, "{parent} {key}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Values in pods that an API server refuses, as people get them wrong: ports, resources, probes, volumes, variables.
+//!
+//! Facts: the validation of Kubernetes 1.36. What [`validate`](crate::validate) checks already is not repeated.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::schema::{Cursor, nearest};
+
+use super::{Effect, Problem, words};
+
+/// Resources with a meaning of their own; others need a domain, such as `nvidia.com/gpu`.
+const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "storage"];
+
+/// The pointer to the spec of an object's pods.
+fn spec_of(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "Pod" => "/spec",
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
+            "/spec/template/spec"
+        }
+        "CronJob" => "/spec/jobTemplate/spec/template/spec",
+        "PodTemplate" => "/template/spec",
+        _ => return None,
+    })
+}
+
+/// The problems of the pods of an object.
+pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
+    let mut found = Pods(Vec::new());
+    let Some(spec) = spec_of(kind).map(|pointer| Cursor::new(object).below(pointer)) else { return found.0 };
+    for list in ["initContainers", "containers"] {
+        spec.field(list).items().for_each(|container| found.container(&container));
+    }
+    found.volumes(&spec.field("volumes"));
+    found.one_of(&spec.field("dnsPolicy"), &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]);
+    for toleration in spec.field("tolerations").items() {
+        found.one_of(&toleration.field("operator"), &["Equal", "Exists", "Lt", "Gt"]);
+        found.one_of(&toleration.field("effect"), &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    }
+    found.0
+}
+
+struct Pods(Vec<Problem>);
+
+impl Pods {
+    fn refuse(&mut self, at: &Cursor<'_>, why: &str, help: Option<String>) {
+        let pointer = at.pointer().to_owned();
+        let message = format!("{} {why}", words::field(&pointer));
+        self.0.push(Problem { pointer, effect: Effect::Refused, message, help });
+    }
+
+    fn one_of(&mut self, at: &Cursor<'_>, allowed: &[&str]) {
+        let text = at.text();
+        if !text.is_empty() && !allowed.contains(&text) {
+            let why = format!("is `{text}`, but must be one of {}", allowed.join(", "));
+            self.refuse(at, &why, nearest(text, allowed).map(|near| format!("did you mean `{near}`?")));
+        }
+    }
+
+    fn container(&mut self, container: &Cursor<'_>) {
+        let name = container.field("name");
+        let label = name.text().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !label || name.text().starts_with('-') || name.text().ends_with('-') || name.text().len() > 63 {
+            let why = format!(
+                "is `{}`, but must consist of up to 63 lower-case letters, digits and `-`",
+                name.text()
+            );
+            self.refuse(&name, &why, None);
+        }
+        self.one_of(&container.field("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+        self.one_of(&container.field("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
+        if container.field("image").text().trim() != container.field("image").text() {
+            self.refuse(&container.field("image"), "must not begin or end with a space", None);
+        }
+        self.ports(&container.field("ports"));
+        self.variables(&container.field("env"));
+        self.resources(&container.field("resources"));
+        for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+            self.probe(&container.field(probe));
+        }
+        let mut paths = BTreeSet::new();
+        for mount in container.field("volumeMounts").items() {
+            let path = mount.field("mountPath");
+            if path.text().is_empty() {
+                self.refuse(&mount, "lacks the required field `mountPath`", None);
+            } else if !paths.insert(path.text().to_owned()) {
+                self.refuse(&path, "is the path of an earlier mount", Some("use each path once".to_owned()));
+            }
+        }
+    }
+
+    fn ports(&mut self, ports: &Cursor<'_>) {
+        let mut names = BTreeSet::new();
+        for port in ports.items() {
+            self.number(&port, "containerPort", true);
+            self.number(&port, "hostPort", false);
+            self.one_of(&port.field("protocol"), &["TCP", "UDP", "SCTP"]);
+            let name = port.field("name");
+            if name.text().len() > 15 {
+                self.refuse(&name, "has more than 15 characters", Some("shorten the name".to_owned()));
+            } else if name.text().bytes().any(|b| !b.is_ascii_lowercase() && !b.is_ascii_digit() && b != b'-')
+            {
+                self.refuse(&name, "may only have lower-case letters, digits and `-`", None);
+            } else if name.present() && !names.insert(name.text().to_owned()) {
+                self.refuse(&name, "is the name of an earlier port", Some("use each name once".to_owned()));
+            }
+        }
+    }
+
+    /// Checks a port number.
+    fn number(&mut self, of: &Cursor<'_>, key: &str, required: bool) {
+        let port = of.field(key);
+        if !port.present() {
+            if required {
+                self.refuse(of, &format!("lacks the required field `{key}`"), None);
+            }
+        } else if !(i64::from(required)..=65535).contains(&port.integer()) {
+            let why = format!("is {}, but a port is between 1 and 65535", port.integer());
+            self.refuse(&port, &why, None);
+        }
+    }
+
+    fn variables(&mut self, variables: &Cursor<'_>) {
+        for variable in variables.items() {
+            let (name, from) = (variable.field("name"), variable.field("valueFrom"));
+            if name.text().is_empty() {
+                self.refuse(&variable, "lacks the required field `name`", None);
+            } else if name.text().contains('=') {
+                self.refuse(&name, "must not contain `=`", Some("write the value under `value`".to_owned()));
+            }
+            if from.filled() && !variable.field("value").text().is_empty() {
+                self.refuse(
+                    &from,
+                    "may not be set together with `value`",
+                    Some("remove one of the two".to_owned()),
+                );
+            }
+        }
+    }
+
+    fn resources(&mut self, resources: &Cursor<'_>) {
+        let amount = |of: &Cursor<'_>| Quantity::from_json(of.value());
+        for list in ["requests", "limits"] {
+            let amounts = resources.field(list);
+            for (key, _) in amounts.value().as_object().into_iter().flatten() {
+                let known =
+                    RESOURCES.contains(&key.as_str()) || key.contains('/') || key.starts_with("hugepages-");
+                if !known {
+                    let near = nearest(key, &RESOURCES)
+                        .or(RESOURCES.iter().copied().find(|r| r.starts_with(key.as_str())));
+                    let help = near.map(|near| format!("did you mean `{near}`?"));
+                    self.refuse(&amounts.entry(key), "is not a resource of containers", help);
+                }
+            }
+        }
+        let (requests, limits) = (resources.field("requests"), resources.field("limits"));
+        for (key, _) in requests.value().as_object().into_iter().flatten() {
+            let (request, limit) = (requests.entry(key), limits.entry(key));
+            if let (Some(asked), Some(most)) = (amount(&request), amount(&limit))
+                && asked > most
+            {
+                self.refuse(
+                    &request,
+                    "is more than the limit",
+                    Some("raise the limit, or lower the request".to_owned()),
+                );
+            }
+        }
+    }
+
+    fn probe(&mut self, probe: &Cursor<'_>) {
+        if !probe.present() {
+            return;
+        }
+        const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+        let handlers = HANDLERS.iter().filter(|handler| probe.field(handler).present()).count();
+        if handlers != 1 {
+            let why = if handlers == 0 { "has no handler" } else { "has more than one handler" };
+            self.refuse(probe, why, Some(format!("set one of {}", HANDLERS.join(", "))));
+        }
+        for handler in ["httpGet", "tcpSocket"] {
+            let handler = probe.field(handler);
+            let port = handler.field("port");
+            if handler.present() && !port.present() {
+                self.refuse(&handler, "lacks the required field `port`", None);
+            } else if port.value().is_number() && !(1..=65535).contains(&port.integer()) {
+                self.refuse(&port, "is not between 1 and 65535", None);
+            }
+        }
+    }
+
+    fn volumes(&mut self, volumes: &Cursor<'_>) {
+        let mut names = BTreeSet::new();
+        for volume in volumes.items() {
+            let name = volume.field("name");
+            if !name.text().is_empty() && !names.insert(name.text().to_owned()) {
+                self.refuse(&name, "is the name of an earlier volume", Some("use each name once".to_owned()));
+            }
+            let sources = volume.value().as_object().map_or(0, |map| {
+                map.iter().filter(|(key, value)| *key != "name" && !value.is_null()).count()
+            });
+            if sources == 0 {
+                let help = "add one, such as `emptyDir: {}` or `configMap: {name: …}`";
+                self.refuse(&volume, "has no volume type", Some(help.to_owned()));
+            } else if sources > 1 {
+                self.refuse(&volume, "has more than one volume type", Some("keep one of them".to_owned()));
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What an object refers to by name: clusters, labels of clusters, templates, other objects. `federate check`
+//! compares the names with the repo, in the same way for every dialect.
+
+use serde_json::Value;
+
+use federate_kubernetes::schema::Cursor;
+
+/// The references of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct References {
+    /// Clusters by name.
+    pub clusters: Vec<Name>,
+    /// Requirements on the labels and fields of clusters.
+    pub cluster_labels: Vec<Requirement>,
+    /// Selectors of templates.
+    pub selectors: Vec<Selector>,
+    /// Other objects by name.
+    pub objects: Vec<Reference>,
+    /// Containers of templates by name.
+    pub containers: Vec<Name>,
+}
+
+/// A name, and the place where it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+    /// The place, as a JSON pointer into the object.
+    pub pointer: String,
+}
+
+/// A requirement that a label or a field of a cluster has one of these values, or any value if there are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The property.
+    pub of: ClusterProperty,
+    /// The place of the key.
+    pub pointer: String,
+    /// The values, with their places.
+    pub values: Vec<Name>,
+}
+
+/// A property of clusters by which policies select them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterProperty {
+    /// A label, by its key.
+    Label(String),
+    /// The provider.
+    Provider,
+    /// The region.
+    Region,
+    /// The zones.
+    Zone,
+}
+
+/// A selector of templates. What is `None` does not matter to the selector.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selector {
+    /// The place of the selector.
+    pub pointer: String,
+    /// The API group.
+    pub group: Option<Name>,
+    /// The API version, `group/version`.
+    pub api_version: Option<Name>,
+    /// The kind.
+    pub kind: Name,
+    /// The namespace.
+    pub namespace: Option<Name>,
+    /// The name.
+    pub name: Option<Name>,
+    /// The label selector, with its place.
+    pub labels: Option<(Value, String)>,
+    /// Whether it also selects everything in the namespaces that it selects.
+    pub with_content: bool,
+}
+
+/// A reference to an object of the repo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The API group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// The namespace; `None` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The name, with its place.
+    pub name: Name,
+    /// What happens without the object.
+    pub consequence: &'static str,
+}
+
+impl Name {
+    /// The text at a place; `None` if it is empty or not text.
+    pub fn at(cursor: &Cursor<'_>) -> Option<Self> {
+        let name = cursor.value().as_str().filter(|name| !name.is_empty())?;
+        Some(Self { name: name.to_owned(), pointer: cursor.pointer().to_owned() })
+    }
+}
+
+impl References {
+    /// Adds the names of clusters in a list.
+    pub fn cluster_list(&mut self, list: &Cursor<'_>) {
+        self.clusters.extend(list.items().filter_map(|item| Name::at(&item)));
+    }
+
+    /// Adds the name of a cluster.
+    pub fn cluster(&mut self, name: &Cursor<'_>) {
+        self.clusters.extend(Name::at(name));
+    }
+
+    /// Adds a label selector of clusters.
+    pub fn cluster_selector(&mut self, selector: &Cursor<'_>) {
+        self.cluster_label_map(&selector.field("matchLabels"));
+        self.cluster_requirements(&selector.field("matchExpressions"));
+    }
+
+    /// Adds a mapping from the labels of clusters to their values.
+    pub fn cluster_label_map(&mut self, labels: &Cursor<'_>) {
+        for (key, _) in labels.value().as_object().into_iter().flatten() {
+            let value = labels.entry(key);
+            let pointer = value.pointer().to_owned();
+            let values = Name::at(&value).into_iter().collect();
+            self.cluster_labels.push(Requirement {
+                of: ClusterProperty::Label(key.clone()),
+                pointer,
+                values,
+            });
+        }
+    }
+
+    /// Adds requirements on the labels of clusters. Only those that a cluster without the label does not meet
+    /// count.
+    pub fn cluster_requirements(&mut self, requirements: &Cursor<'_>) {
+        self.requirements(requirements, |key| Some(ClusterProperty::Label(key.to_owned())));
+    }
+
+    /// Adds requirements on properties of clusters. `property` returns the property that a key means.
+    pub fn requirements(
+        &mut self,
+        requirements: &Cursor<'_>,
+        property: impl Fn(&str) -> Option<ClusterProperty>,
+    ) {
+        for requirement in requirements.items() {
+            let key = requirement.field("key");
+            let Some(of) = property(key.text()).filter(|_| !key.text().is_empty()) else { continue };
+            let values = match requirement.field("operator").text() {
+                "In" => requirement.field("values").items().filter_map(|v| Name::at(&v)).collect(),
+                "Exists" => Vec::new(),
+                _ => continue,
+            };
+            self.cluster_labels.push(Requirement { of, pointer: key.pointer().to_owned(), values });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requirements_that_a_cluster_without_the_label_meets_do_not_count() {
+        let value = json!({"matchExpressions": [
+            {"key": "region", "operator": "NotIn", "values": ["eu"]},
+            {"key": "gpu", "operator": "DoesNotExist"},
+            {"key": "zone", "operator": "In", "values": ["a", 1]},
+        ]});
+        let mut references = References::default();
+        references.cluster_selector(&Cursor::new(&value));
+        let [zone] = references.cluster_labels.as_slice() else { panic!("{references:?}") };
+        assert_eq!(zone.of, ClusterProperty::Label("zone".to_owned()));
+        assert_eq!(zone.values.len(), 1);
+        assert_eq!(zone.values[0].pointer, "/matchExpressions/2/values/0");
+    }
+}

@@ -1,0 +1,120 @@
+//! Kinds and API versions of Kubernetes and of the repo's CRDs that no API server serves: typos, and what later
+//! releases removed.
+
+use std::collections::BTreeSet;
+
+use federate_apiserver::served::{NEWEST, Served, preferred, served};
+use federate_kubernetes::kinds;
+use federate_kubernetes::schema::{nearest, similar};
+use federate_kubernetes::{Finding, Object};
+use federate_repo::Repo;
+
+use super::templates::Kinds;
+
+/// The groups and kinds of the repo's CRDs.
+pub(crate) struct Defined(BTreeSet<(String, String)>);
+
+impl Defined {
+    pub(crate) fn new(repo: &Repo) -> Self {
+        let definitions = repo.templates.iter().map(|template| &template.object);
+        let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
+        let name = |object: &Object, path: &[&str]| object.text(path).to_owned();
+        Self(
+            definitions.map(|o| (name(o, &["spec", "group"]), name(o, &["spec", "names", "kind"]))).collect(),
+        )
+    }
+}
+
+/// The finding about a template with a kind or an API group that is nearly one of Kubernetes.
+pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
+    let (group, kind) = (object.id.group(), object.id.kind.as_str());
+    if defined.0.contains(&(group.to_owned(), kind.to_owned())) {
+        return None;
+    }
+    let known = |group: &str| kinds::groups().find(|known| known.group == group);
+    let own = known(group);
+    if own.is_some_and(|own| own.scope(kind).is_some()) {
+        return None;
+    }
+    let elsewhere = preferred(kind, NEWEST);
+    let api_version = |message: String, help: String, code| {
+        Some(Finding::warning(code, object, message).at("/apiVersion").help(help))
+    };
+    let shown =
+        if group.is_empty() { "the core API group".to_owned() } else { format!("the API group `{group}`") };
+    match (own, elsewhere) {
+        (Some(_), Some(right)) => {
+            let message = format!("{shown} has no kind `{kind}`");
+            api_version(message, format!("did you mean `{right}`?"), "unknown-kind")
+        }
+        (Some(own), None) => {
+            let of_group: Vec<&str> = own.all().collect();
+            let near = similar(kind, &of_group)?;
+            let message = format!("{shown} has no kind `{kind}`");
+            Some(
+                Finding::warning("unknown-kind", object, message)
+                    .at("/kind")
+                    .help(format!("did you mean `{near}`?")),
+            )
+        }
+        (None, Some(right)) => {
+            let groups: Vec<&str> =
+                kinds::groups().map(|known| known.group).filter(|g| !g.is_empty()).collect();
+            // The groups of custom resources have a domain.
+            let near = nearest(group, &groups).is_some() || !group.contains('.');
+            let message = format!("Kubernetes has no API group `{group}`");
+            near.then(|| api_version(message, format!("did you mean `{right}`?"), "unknown-group"))?
+        }
+        (None, None) => of_crd(defined, object),
+    }
+}
+
+/// The finding about a kind that is nearly that of a CRD in the same group.
+fn of_crd(defined: &Defined, object: &Object) -> Option<Finding> {
+    let of_group = defined.0.iter().filter(|(group, _)| group == object.id.group());
+    let known: Vec<&str> = of_group.map(|(_, kind)| kind.as_str()).collect();
+    let near = similar(&object.id.kind, &known)?;
+    let message =
+        format!("no CRD of the repo defines the kind `{}` of `{}`", object.id.kind, object.id.group());
+    Some(
+        Finding::warning("unknown-kind", object, message).at("/kind").help(format!("did you mean `{near}`?")),
+    )
+}
+
+/// The findings about API versions that are not served.
+pub(super) fn unserved(repo: &Repo, kinds: &Kinds) -> Vec<Finding> {
+    let objects = repo.templates.iter().map(|template| &template.object);
+    objects.filter_map(|object| unserved_version(object).or_else(|| undefined(kinds, object))).collect()
+}
+
+fn unserved_version(object: &Object) -> Option<Finding> {
+    let (version, kind) = (&object.id.api_version, &object.id.kind);
+    let why = match served(version, kind, NEWEST) {
+        Served::Yes | Served::Unknown => return None,
+        Served::Removed(release) => format!("Kubernetes 1.{release} removed `{version}` of {kind}"),
+        Served::Added(release) => format!("Kubernetes serves `{version}` of {kind} since 1.{release}"),
+        Served::Never => format!("Kubernetes 1.{NEWEST} has no `{version}` of {kind}"),
+    };
+    let help = match preferred(kind, NEWEST) {
+        Some(right) => format!("use `{right}`"),
+        None => "remove the object: nothing replaces its kind".to_owned(),
+    };
+    Some(Finding::warning("unserved-version", object, why).at("/apiVersion").help(help))
+}
+
+/// The finding about a custom resource in a version that its CRD does not serve.
+fn undefined(kinds: &Kinds, object: &Object) -> Option<Finding> {
+    let (group, version) = object.id.api_version.split_once('/')?;
+    let known = kinds.of_group(group);
+    let versions: Vec<&str> =
+        known.iter().filter(|(kind, _)| *kind == object.id.kind).map(|(_, v)| *v).collect();
+    if versions.is_empty() || versions.contains(&version) {
+        return None;
+    }
+    let message = format!("the CRD of {} in the repo does not serve the version `{version}`", object.id.kind);
+    let help = format!(
+        "its versions are {}",
+        versions.iter().map(|v| format!("`{group}/{v}`")).collect::<Vec<_>>().join(", ")
+    );
+    Some(Finding::warning("unserved-version", object, message).at("/apiVersion").help(help))
+}

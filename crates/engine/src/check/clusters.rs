@@ -1,0 +1,109 @@
+//! Names and labels of clusters that the inventory does not have.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::References;
+use federate_dialect::references::{ClusterProperty, Requirement};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_repo::{Repo, Role};
+
+use super::{distinct, instead};
+use federate_kubernetes::schema::similar;
+
+/// The findings. Without an inventory, there is nothing to compare with. `misspelt` are findings about objects whose
+/// kind is nearly another one, which may be that of a cluster.
+pub(super) fn unknown(
+    repo: &Repo,
+    clusters: &[Cluster],
+    references: &[(&Object, References)],
+    misspelt: &[Finding],
+) -> Vec<Finding> {
+    if clusters.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
+    // Clusters with errors and misspelt ones are the cause.
+    let unread = repo.claimed.iter().filter(|claimed| claimed.role == Role::Inventory).map(|c| &c.object.id);
+    let unread: BTreeMap<&str, &ObjectRef> = unread
+        .chain(misspelt.iter().filter_map(|finding| finding.object.as_ref()))
+        .map(|id| (id.name.as_str(), id))
+        .collect();
+    let mut found = Vec::new();
+    for (object, references) in references {
+        for cluster in references.clusters.iter().filter(|c| names.binary_search(&c.name.as_str()).is_err()) {
+            let message = format!("the inventory has no cluster `{}`", cluster.name);
+            let help = match unread.get(cluster.name.as_str()) {
+                Some(id) => format!("correct {id}, which is not read as a cluster"),
+                None => instead(&cluster.name, &names, "cluster").replace("the repo has", "the clusters are"),
+            };
+            found.push(Finding::warning("unknown-cluster", object, message).at(&cluster.pointer).help(help));
+        }
+        let labels = references.cluster_labels.iter();
+        found.extend(labels.flat_map(|requirement| unmet(clusters, object, requirement)));
+    }
+    found
+}
+
+/// The findings about a requirement that no cluster meets, or that names a value that only a typo explains.
+fn unmet(clusters: &[Cluster], object: &Object, requirement: &Requirement) -> Vec<Finding> {
+    let property = &requirement.of;
+    let known = distinct(clusters.iter().flat_map(|cluster| values(cluster, property)));
+    let finding = |pointer: &str, message: String, help: String| {
+        Finding::warning("unknown-cluster-label", object, message).at(pointer).help(help)
+    };
+    if known.is_empty() && !clusters.iter().any(|cluster| has(cluster, property)) {
+        let message = format!("no cluster of the inventory has {}", words(property));
+        let help = match property {
+            ClusterProperty::Label(key) => {
+                let keys = distinct(clusters.iter().flat_map(|c| c.labels.keys().map(String::as_str)));
+                match similar(key, &keys) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "label the clusters in the inventory, or correct the key".to_owned(),
+                }
+            }
+            _ => "set it in the inventory".to_owned(),
+        };
+        return vec![finding(&requirement.pointer, message, help)];
+    }
+    let missing: Vec<_> = requirement.values.iter().filter(|v| !known.contains(&v.name.as_str())).collect();
+    // One of several values may be for clusters to come, unless it is nearly that of a cluster.
+    let all = missing.len() == requirement.values.len();
+    let reported = missing.into_iter().filter(|value| all || similar(&value.name, &known).is_some());
+    reported
+        .map(|value| {
+            let message = format!(
+                "no cluster of the inventory has {} with the value `{}`",
+                words(property),
+                value.name
+            );
+            let help = instead(&value.name, &known, "other value").replace("the repo has", "its values are");
+            finding(&value.pointer, message, help)
+        })
+        .collect()
+}
+
+fn words(property: &ClusterProperty) -> String {
+    match property {
+        ClusterProperty::Label(key) => format!("the label `{key}`"),
+        ClusterProperty::Provider => "a provider".to_owned(),
+        ClusterProperty::Region => "a region".to_owned(),
+        ClusterProperty::Zone => "a zone".to_owned(),
+    }
+}
+
+fn has(cluster: &Cluster, property: &ClusterProperty) -> bool {
+    match property {
+        ClusterProperty::Label(key) => cluster.labels.contains_key(key),
+        _ => values(cluster, property).iter().any(|value| !value.is_empty()),
+    }
+}
+
+fn values<'c>(cluster: &'c Cluster, property: &ClusterProperty) -> Vec<&'c str> {
+    let text = |text: &'c str| Some(text).filter(|text| !text.is_empty()).into_iter().collect();
+    match property {
+        ClusterProperty::Label(key) => cluster.labels.get(key).into_iter().map(String::as_str).collect(),
+        ClusterProperty::Provider => text(&cluster.provider),
+        ClusterProperty::Region => text(&cluster.region),
+        ClusterProperty::Zone => cluster.zones.iter().map(String::as_str).collect(),
+    }
+}

@@ -1,0 +1,99 @@
+//! Likely mistakes that `federate check` reports: names of what is not there, and fields that an API server drops
+//! or refuses. They do not change what a run does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_dialect::References;
+use federate_kubernetes::schema::similar;
+use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+
+use super::{Engine, Rendering};
+
+mod builtin;
+mod clusters;
+mod keys;
+mod lookalike;
+mod objects;
+mod overrides;
+mod selectors;
+mod templates;
+mod unplaced;
+mod workloads;
+
+pub(crate) use builtin::Defined;
+pub(crate) use unplaced::Unplaced;
+
+/// How many known names a message lists.
+const LISTED: usize = 5;
+
+/// Findings about what has no effect, which are explained by the selector that is the cause.
+const WITHOUT_EFFECT: [&str; 2] = ["unused-policy", "unused-override"];
+
+impl Engine<'_> {
+    /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
+    /// cause, where it is known.
+    pub fn mistakes(&self, rendering: &Rendering, found: &mut Vec<Finding>) {
+        let references: Vec<(&Object, References)> = self.references().collect();
+        let wrapped: BTreeMap<ObjectRef, ObjectRef> =
+            self.planes.iter().flat_map(|(_, plane)| plane.wrapped()).collect();
+        let kinds = templates::Kinds::new(self.repo);
+        let defined = Defined::new(self.repo);
+        for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
+            overrides::suggest(self.repo, &kinds, &wrapped, failed);
+        }
+        let unused: Vec<Finding> = found.extract_if(.., |one| WITHOUT_EFFECT.contains(&one.code)).collect();
+        let objects = self.repo.templates.iter().map(|template| &template.object);
+        let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
+        found.extend(clusters::unknown(self.repo, self.clusters, &references, &misspelt));
+        found.extend(keys::unread(self.repo, self.dialects));
+        found.extend(objects::missing(self.repo, &references));
+        found.extend(workloads::missing(self.repo, &wrapped));
+        found.extend(selectors::without_match(self.repo, &references, unused, &misspelt));
+        found.extend(templates::refused(self.repo, &kinds, &wrapped));
+        found.extend(overrides::broken(self.repo, &kinds, &wrapped, rendering));
+        found.extend(overrides::containers(self.repo, &references));
+        found.extend(builtin::unserved(self.repo, &kinds));
+        found.extend(misspelt);
+        let refused: BTreeSet<ObjectRef> = found
+            .iter()
+            .filter(|one| one.code == "not-served")
+            .filter_map(|one| one.object.clone())
+            .collect();
+        found.extend(
+            self.unserved()
+                .into_iter()
+                .filter(|one| one.object.as_ref().is_none_or(|id| !refused.contains(id))),
+        );
+    }
+
+    /// The finding about a template whose kind or API group is nearly one of a control plane or of Kubernetes.
+    pub(crate) fn misspelt(&self, defined: &Defined, object: &Object) -> Option<Finding> {
+        lookalike::lookalike(self.dialects, object).or_else(|| builtin::misspelt(defined, object))
+    }
+
+    /// The objects of control planes and the templates, with what they refer to.
+    fn references(&self) -> impl Iterator<Item = (&Object, References)> {
+        let claimed = self.repo.claimed.iter().filter_map(|claimed| {
+            let dialect = self.dialects.get(claimed.dialect)?;
+            Some((&claimed.object, dialect.references(&claimed.object)))
+        });
+        let templates = self.repo.templates.iter().flat_map(|template| {
+            self.dialects.iter().map(|dialect| (&template.object, dialect.references(&template.object)))
+        });
+        claimed.chain(templates).filter(|(_, references)| *references != References::default())
+    }
+}
+
+/// The help for a name that is not there: the nearest one, or what there is.
+fn instead(name: &str, known: &[&str], what: &str) -> String {
+    match similar(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("the repo has no {what}"),
+        None => format!("the repo has {}", finding::list(known, LISTED)),
+    }
+}
+
+/// The distinct values of an iterator, sorted.
+fn distinct<'s>(names: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}

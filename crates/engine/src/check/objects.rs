@@ -1,0 +1,34 @@
+//! References to objects of control planes that no file contains.
+
+use federate_dialect::References;
+use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_repo::Repo;
+
+use super::{distinct, instead};
+
+/// The findings.
+pub(super) fn missing(repo: &Repo, references: &[(&Object, References)]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (object, reference) in references.iter().flat_map(|(o, all)| all.objects.iter().map(move |r| (o, r)))
+    {
+        let of_kind = |id: &ObjectRef| {
+            id.group() == reference.group && id.kind == reference.kind && id.namespace == reference.namespace
+        };
+        let ids = || repo.claimed.iter().map(|claimed| &claimed.object.id).filter(|id| of_kind(id));
+        if ids().any(|id| id.name == reference.name.name) {
+            continue;
+        }
+        let place =
+            reference.namespace.as_ref().map_or_else(String::new, |ns| format!(" in the namespace `{ns}`"));
+        let message = format!(
+            "there is no {} `{}`{place}: {}",
+            reference.kind, reference.name.name, reference.consequence
+        );
+        let names = distinct(ids().map(|id| id.name.as_str()));
+        let help = instead(&reference.name.name, &names, &format!("{}{place}", reference.kind));
+        found.push(
+            Finding::warning("unknown-reference", object, message).at(&reference.name.pointer).help(help),
+        );
+    }
+    found
+}

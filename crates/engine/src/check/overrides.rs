@@ -1,0 +1,145 @@
+//! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use federate_apiserver::lint::{Problem, near_path};
+use federate_dialect::{OverrideChange, References};
+use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_repo::Repo;
+
+use super::templates::{Kinds, finding};
+use super::{distinct, instead};
+use crate::Rendering;
+
+/// Problems of manifests that their templates do not have, at the override that causes each.
+pub(super) fn broken(
+    repo: &Repo,
+    kinds: &Kinds,
+    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
+    rendering: &Rendering,
+) -> Vec<Finding> {
+    let mut found = BTreeSet::new();
+    let targets: BTreeMap<&ObjectRef, &ObjectRef> =
+        wrapped.iter().map(|(own, target)| (target, own)).collect();
+    for manifest in rendering.manifests.iter().filter(|manifest| !manifest.changes.is_empty()) {
+        let Some(body) = parsed(&manifest.text) else { continue };
+        let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
+        let template =
+            template.or_else(|| kinds.template(repo, targets.get(&manifest.object)?, &manifest.object));
+        let before = template.map(|body| kinds.problems(&body, "")).unwrap_or_default();
+        let known = |problem: &Problem| before.iter().any(|old| old.pointer == problem.pointer);
+        for problem in kinds.problems(&body, "").into_iter().filter(|problem| !known(problem)) {
+            found.extend(caused(repo, &manifest.changes, problem, &manifest.object));
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    federate_yaml::read(text.as_bytes()).documents.pop().map(|document| document.value)
+}
+
+/// The finding about a problem, at the override that changed the field.
+fn caused(repo: &Repo, changes: &[OverrideChange], problem: Problem, object: &ObjectRef) -> Option<Finding> {
+    let touches = |path: &String| below(&problem.pointer, path) || below(path, &problem.pointer);
+    let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
+    let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
+    let pointer = written(&claimed.object.body, &problem.pointer).unwrap_or_default();
+    let message = format!("{object} after {}: {}", change.policy, problem.message);
+    Some(finding(&claimed.object, object, Problem { pointer, message, ..problem }))
+}
+
+fn below(pointer: &str, parent: &str) -> bool {
+    pointer.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The place of the longest path in an override that leads to the field.
+fn written(body: &Value, field: &str) -> Option<String> {
+    let mut best: Option<(usize, String)> = None;
+    visit(body, &mut String::new(), &mut |text, pointer| {
+        let leads = text.starts_with('/') && below(field, text);
+        if leads && best.as_ref().is_none_or(|(length, _)| text.len() > *length) {
+            best = Some((text.len(), pointer.to_owned()));
+        }
+    });
+    best.map(|(_, pointer)| pointer)
+}
+
+fn visit(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &str)) {
+    let length = pointer.len();
+    match value {
+        Value::String(text) => see(text, pointer),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointer.push_str(&format!("/{index}"));
+                visit(item, pointer, see);
+                pointer.truncate(length);
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1")));
+                visit(item, pointer, see);
+                pointer.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds the nearest path to a finding about an override whose path does not exist.
+pub(super) fn suggest(
+    repo: &Repo,
+    kinds: &Kinds,
+    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
+    failed: &mut Finding,
+) {
+    let (Some(origin), Some(id)) = (&failed.origin, &failed.object) else { return };
+    let Some(claimed) = repo.claimed.iter().find(|claimed| claimed.object.origin == *origin) else { return };
+    let at = claimed.object.body.pointer(&failed.pointer);
+    let Some(path) = at.and_then(|at| at.as_str().or_else(|| at.get("path")?.as_str())) else { return };
+    let help = if path.starts_with('/') {
+        let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
+        let template = repo.template(id).map(|template| template.object.body.clone());
+        let body = template.or_else(|| kinds.template(repo, own?, id));
+        body.and_then(|body| near_path(&kinds.get(&body)?, &body, path))
+    } else {
+        Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))
+    };
+    if let Some(help) = help {
+        failed.help = Some(match failed.help.take() {
+            Some(more) => format!("{help} ({more})"),
+            None => help,
+        });
+    }
+}
+
+/// Containers that overrides name and no template has.
+pub(super) fn containers(repo: &Repo, references: &[(&Object, References)]) -> Vec<Finding> {
+    let mut known = Vec::new();
+    for template in &repo.templates {
+        for path in ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"] {
+            for list in ["containers", "initContainers"] {
+                let containers =
+                    template.object.body.pointer(&format!("{path}/{list}")).and_then(Value::as_array);
+                known.extend(containers.into_iter().flatten().filter_map(|one| one.get("name")?.as_str()));
+            }
+        }
+    }
+    let known = distinct(known.into_iter());
+    let named =
+        references.iter().flat_map(|(object, all)| all.containers.iter().map(move |name| (object, name)));
+    named
+        .filter(|(_, container)| known.binary_search(&container.name.as_str()).is_err())
+        .map(|(object, container)| {
+            let message = format!("no template of the repo has a container `{}`", container.name);
+            Finding::warning("unknown-container", object, message).at(&container.pointer).help(instead(
+                &container.name,
+                &known,
+                "container",
+            ))
+        })
+        .collect()
+}

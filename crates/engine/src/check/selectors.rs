@@ -1,0 +1,208 @@
+//! Selectors of policies and overrides that match no object of the repo, with the field that is the cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use federate_dialect::References;
+use federate_dialect::references::{Name, Selector};
+use federate_kubernetes::schema::similar;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Finding, Object, ObjectRef, kinds};
+use federate_repo::Repo;
+
+use super::{distinct, instead};
+
+/// Why a selector matches nothing.
+struct Miss {
+    pointer: String,
+    why: String,
+    help: String,
+}
+
+impl Miss {
+    fn new(at: &Name, why: String, help: String) -> Self {
+        Self { pointer: at.pointer.clone(), why, help }
+    }
+}
+
+/// The findings about selectors without a match, and about policies and overrides without effect (`unused`), where
+/// no such selector explains them.
+pub(super) fn without_match(
+    repo: &Repo,
+    references: &[(&Object, References)],
+    unused: Vec<Finding>,
+    misspelt: &[Finding],
+) -> Vec<Finding> {
+    let misspelt: BTreeSet<&ObjectRef> =
+        misspelt.iter().filter_map(|finding| finding.object.as_ref()).collect();
+    let by_kind = by_kind(repo, &misspelt);
+    let without_effect: BTreeMap<ObjectRef, &Finding> =
+        unused.iter().filter_map(|finding| Some((finding.object.clone()?, finding))).collect();
+    let mut explained = BTreeSet::new();
+    let mut found = Vec::new();
+    for (object, selector) in
+        references.iter().flat_map(|(o, all)| all.selectors.iter().map(move |s| (*o, s)))
+    {
+        let Some(mut one) = miss(object, selector, &by_kind) else { continue };
+        let named = |id: &&&ObjectRef| selector.name.as_ref().is_some_and(|name| name.name == id.name);
+        if let Some(id) = misspelt.iter().find(named) {
+            one.help = format!("correct {id}, whose kind or API version is wrong");
+        }
+        let Miss { pointer, why, help } = one;
+        let (code, message) = match without_effect.get(&object.id) {
+            Some(unused) => (unused.code, format!("{}: {why}", unused.message)),
+            None => ("unused-selector", format!("a selector of {} matches no object: {why}", object.id)),
+        };
+        explained.insert(object.id.clone());
+        found.push(Finding::warning(code, object, message).at(pointer).help(help));
+    }
+    let others = unused.into_iter();
+    found.extend(others.filter(|one| one.object.as_ref().is_none_or(|id| !explained.contains(id))));
+    found
+}
+
+fn by_kind<'r>(repo: &'r Repo, misspelt: &BTreeSet<&ObjectRef>) -> BTreeMap<&'r str, Vec<&'r Object>> {
+    let mut by_kind: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+    let templates = repo.templates.iter().map(|template| &template.object);
+    let all = templates.chain(repo.claimed.iter().map(|claimed| &claimed.object));
+    for object in all.filter(|object| !misspelt.contains(&object.id)) {
+        by_kind.entry(&object.id.kind).or_default().push(object);
+    }
+    by_kind
+}
+
+/// The field of a selector that leaves no object, tried in the order in which people read them: kind, API version,
+/// namespace, name, labels.
+fn miss(policy: &Object, selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Option<Miss> {
+    let kind = selector.kind.name.as_str();
+    if kind.is_empty() {
+        return None;
+    }
+    let Some(of_kind) = by_kind.get(kind) else { return Some(unknown_kind(selector, by_kind)) };
+    let of_version = other_version(selector, of_kind)?;
+    let in_namespace = match of_version {
+        Ok(objects) => other_namespace(policy, selector, objects),
+        Err(miss) => return Some(miss),
+    };
+    match in_namespace {
+        Ok(objects) => other_name(selector, &objects, of_kind).or_else(|| other_labels(selector, &objects)),
+        Err(miss) => Some(miss),
+    }
+}
+
+fn unknown_kind(selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Miss {
+    let kind = selector.kind.name.as_str();
+    let there: Vec<&str> = by_kind.keys().copied().collect();
+    let builtin: Vec<&str> = kinds::all().collect();
+    let near = similar(kind, &there).or_else(|| similar(kind, &builtin).filter(|_| !builtin.contains(&kind)));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => match &selector.name {
+            Some(name) => format!("add the {kind} `{}`, or remove the selector", name.name),
+            None => format!("add a {kind}, or remove the selector"),
+        },
+    };
+    Miss::new(&selector.kind, format!("the repo has no {kind}"), help)
+}
+
+/// The objects of the selector's API version or group.
+fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Option<Result<Vec<&'o Object>, Miss>> {
+    let (wanted, of): (&Name, fn(&Object) -> &str) = match (&selector.api_version, &selector.group) {
+        (Some(version), _) => (version, |object| object.id.api_version.as_str()),
+        (None, Some(group)) => (group, |object| object.id.group()),
+        (None, None) => return Some(Ok(objects.to_vec())),
+    };
+    let matching: Vec<&Object> = objects.iter().copied().filter(|o| of(o) == wanted.name).collect();
+    if !matching.is_empty() {
+        return Some(Ok(matching));
+    }
+    let known = distinct(objects.iter().map(|object| of(object)));
+    let shown = |name: &str| if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() };
+    let why = format!("the repo has no {} in `{}`", selector.kind.name, shown(&wanted.name));
+    let help = match known.as_slice() {
+        [one] => format!("did you mean `{}`?", shown(one)),
+        several => instead(&wanted.name, several, "other API version"),
+    };
+    Some(Err(Miss::new(wanted, why, help)))
+}
+
+/// The objects of the selector's namespace.
+fn other_namespace<'o>(
+    policy: &Object,
+    selector: &Selector,
+    objects: Vec<&'o Object>,
+) -> Result<Vec<&'o Object>, Miss> {
+    let Some(namespace) = &selector.namespace else { return Ok(objects) };
+    let inside = |object: &&&Object| object.id.namespace.as_deref() == Some(namespace.name.as_str());
+    let matching: Vec<&Object> = objects.iter().filter(inside).copied().collect();
+    if !matching.is_empty() {
+        return Ok(matching);
+    }
+    let kind = &selector.kind.name;
+    if objects.iter().all(|object| object.id.namespace.is_none()) {
+        let why = format!(
+            "a {} only selects in its namespace, and {kind} objects have no namespace",
+            policy.id.kind
+        );
+        let help = format!("select it in a `Cluster{}`", policy.id.kind.trim_start_matches("Cluster"));
+        return Err(Miss::new(&selector.kind, why, help));
+    }
+    let own = namespace.pointer == "/metadata/namespace";
+    let of_policy = if own { format!(" of the {}", policy.id.kind) } else { String::new() };
+    let why = format!("the repo has no {kind} in the namespace `{}`{of_policy}", namespace.name);
+    let named = objects.iter().filter(|o| selector.name.as_ref().is_none_or(|name| name.name == o.id.name));
+    let named = distinct(named.filter_map(|object| object.id.namespace.as_deref()));
+    let help = match (named.as_slice(), &selector.name) {
+        ([one], Some(name)) => format!("{kind} `{}` is in the namespace `{one}`", name.name),
+        ([], _) => {
+            let all = distinct(objects.iter().filter_map(|object| object.id.namespace.as_deref()));
+            instead(&namespace.name, &all, "namespace")
+        }
+        (several, _) => instead(&namespace.name, several, "namespace"),
+    };
+    Err(Miss::new(namespace, why, help.replace("the repo has", "the namespaces with such objects are")))
+}
+
+fn other_name(selector: &Selector, objects: &[&Object], of_kind: &[&Object]) -> Option<Miss> {
+    let name = selector.name.as_ref()?;
+    if objects.iter().any(|object| object.id.name == name.name) {
+        return None;
+    }
+    let kind = &selector.kind.name;
+    let place = selector.namespace.as_ref();
+    let place = place.map_or_else(String::new, |namespace| format!(" in the namespace `{}`", namespace.name));
+    let why = format!("the repo has no {kind} `{}`{place}", name.name);
+    let elsewhere = of_kind.iter().find(|object| object.id.name == name.name);
+    let help = match elsewhere.and_then(|object| object.id.namespace.as_ref()) {
+        Some(namespace) => format!("{kind} `{}` is in the namespace `{namespace}`", name.name),
+        None => instead(&name.name, &distinct(objects.iter().map(|o| o.id.name.as_str())), kind),
+    };
+    Some(Miss::new(name, why, help))
+}
+
+fn other_labels(selector: &Selector, objects: &[&Object]) -> Option<Miss> {
+    let (labels, pointer) = selector.labels.as_ref()?;
+    let read = LabelSelector::deserialize(labels).ok().filter(|selector| selector.invalid().is_none())?;
+    if objects.iter().any(|object| read.matches(&object.labels())) {
+        return None;
+    }
+    let kind = &selector.kind.name;
+    let at = |pointer: String, why: String, help: String| Some(Miss { pointer, why, help });
+    let all: Vec<_> = objects.iter().map(|object| object.labels()).collect();
+    for (key, value) in &read.match_labels {
+        let place = format!("{pointer}/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
+        let values = distinct(all.iter().filter_map(|labels| labels.get(key)).map(String::as_str));
+        if values.is_empty() {
+            let keys = distinct(all.iter().flat_map(|labels| labels.keys()).map(String::as_str));
+            let help = instead(key, &keys, "label").replace("the repo has", "the labels are");
+            return at(place, format!("no {kind} that it could select has the label `{key}`"), help);
+        }
+        if !values.contains(&value.as_str()) {
+            let help = instead(value, &values, "value").replace("the repo has", "its values are");
+            return at(place, format!("no {kind} that it could select has the label `{key}: {value}`"), help);
+        }
+    }
+    let why = format!("no {kind} that it could select has labels that match");
+    at(pointer.clone(), why, "correct the label selector, or label the objects".to_owned())
+}

@@ -1,0 +1,118 @@
+//! What API servers drop or refuse of templates, by the schemas of Kubernetes and of the repo's CRDs.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use federate_apiserver::Kind;
+use federate_apiserver::lint::{Effect, Problem, VERSION, problems};
+use federate_kubernetes::kinds::scope;
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
+use federate_repo::{Repo, Role};
+
+/// The findings about templates, and about the templates in federated objects and envelopes.
+pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
+    let templates = repo.templates.par_iter().flat_map_iter(|template| {
+        let object = &template.object;
+        kinds.problems(&object.body, "").into_iter().map(move |problem| finding(object, &object.id, problem))
+    });
+    let mut found: Vec<Finding> = templates.collect();
+    for claimed in &repo.claimed {
+        let object = &claimed.object;
+        for (pointer, body) in embedded(kinds, object, claimed.role, wrapped) {
+            let id = Object::of(body.clone(), "").id;
+            let problems = kinds.problems(&body, &pointer).into_iter();
+            found.extend(problems.map(|problem| finding(object, &id, problem)));
+        }
+    }
+    found
+}
+
+/// The finding about a problem of `id`, in the text of `object`.
+pub(super) fn finding(object: &Object, id: &ObjectRef, problem: Problem) -> Finding {
+    let Problem { pointer, effect, message, help } = problem;
+    let custom = scope(id.group(), &id.kind).is_none();
+    let by = if custom { "its CRD".to_owned() } else { format!("Kubernetes {VERSION}") };
+    let (severity, code, message) = match effect {
+        Effect::Dropped => {
+            let end = "an API server drops it, and `kubectl apply` and server-side apply refuse the object";
+            (Severity::Warning, "unknown-field", format!("{message} ({by}): {end}"))
+        }
+        Effect::Ambiguous => (Severity::Warning, "duplicate-item", message),
+        Effect::BadName => (Severity::Error, "invalid-name", format!("{message} ({by} refuses it)")),
+        Effect::Refused => (Severity::Error, "invalid-field", format!("{message} ({by} refuses it)")),
+    };
+    let finding = match severity {
+        Severity::Error => Finding::error(code, object, message),
+        Severity::Warning => Finding::warning(code, object, message),
+    };
+    Finding { help, ..finding.at(pointer) }
+}
+
+/// The templates in an object of a control plane: the pointer to each, and the object.
+fn embedded(
+    kinds: &Kinds,
+    object: &Object,
+    role: Role,
+    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
+) -> Vec<(String, Value)> {
+    if let Some(target) = wrapped.get(&object.id) {
+        let body = kinds.wrapped(object, target);
+        return body.map(|body| ("/spec/template".to_owned(), body)).into_iter().collect();
+    }
+    let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
+    let data = object.at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
+    let one = |(key, body): (&String, &Value)| {
+        (format!("/data/{}", key.replace('~', "~0").replace('/', "~1")), body.clone())
+    };
+    data.into_iter().flatten().map(one).collect()
+}
+
+/// The kinds that the repo defines.
+pub(super) struct Kinds(BTreeMap<(String, String), Kind>);
+
+impl Kinds {
+    pub(super) fn new(repo: &Repo) -> Self {
+        let definitions = repo.templates.iter().map(|template| &template.object);
+        let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
+        let customs = definitions.flat_map(|object| Kind::customs(&object.body));
+        Self(customs.map(|kind| ((kind.api_version(), kind.kind.clone()), kind)).collect())
+    }
+
+    /// The kind of an object; `None` if its schema is not known.
+    pub(super) fn get(&self, body: &Value) -> Option<Kind> {
+        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let custom = self.0.get(&(api_version.to_owned(), kind.to_owned())).cloned();
+        custom.or_else(|| Kind::builtin(api_version, kind).filter(Kind::is_known))
+    }
+
+    /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.
+    pub(super) fn problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
+        let Some(kind) = self.get(body).filter(|_| body.get("sops").is_none()) else { return Vec::new() };
+        let at = |problem: Problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem };
+        problems(&kind, body).into_iter().map(at).collect()
+    }
+
+    /// The template in the federated object `own`, as the object that it is for.
+    pub(super) fn template(&self, repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
+        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == *own)?;
+        self.wrapped(&claimed.object, target)
+    }
+
+    fn wrapped(&self, object: &Object, target: &ObjectRef) -> Option<Value> {
+        let mut body = object.at(&["spec", "template"])?.as_object()?.clone();
+        body.insert("apiVersion".to_owned(), target.api_version.as_str().into());
+        body.insert("kind".to_owned(), target.kind.as_str().into());
+        let metadata = body.entry("metadata").or_insert_with(|| json!({}));
+        metadata.as_object_mut()?.insert("name".to_owned(), target.name.as_str().into());
+        Some(Value::Object(body))
+    }
+
+    /// The kinds of an API group that the repo defines, with their versions.
+    pub(super) fn of_group(&self, group: &str) -> Vec<(&str, &str)> {
+        let own = self.0.values().filter(|kind| kind.group == group);
+        own.map(|kind| (kind.kind.as_str(), kind.version.as_str())).collect()
+    }
+}

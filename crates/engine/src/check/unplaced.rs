@@ -1,0 +1,227 @@
+//! Why no policy places a template: what keeps the nearest policy from it.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use federate_dialect::references::{Name, Selector};
+use federate_kubernetes::schema::{nearest, similar};
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Finding, Labels, Object, ObjectRef};
+use federate_repo::Role;
+
+use crate::Engine;
+
+/// The selectors of all placement policies, to compare templates with.
+pub(crate) struct Unplaced<'e> {
+    engine: &'e Engine<'e>,
+    selectors: Vec<(&'e Object, Selector)>,
+    /// The policies with errors.
+    in_error: BTreeSet<&'e ObjectRef>,
+    /// What to do about a template that no policy nearly selects.
+    advice: &'static str,
+}
+
+/// How a selector relates to a template.
+enum Relation {
+    Selects,
+    /// It selects what has this in place of that.
+    Nearly {
+        what: &'static str,
+        wanted: String,
+        has: String,
+    },
+    Differs,
+}
+
+impl<'e> Unplaced<'e> {
+    /// Reads the selectors of the repo's policies, valid or not.
+    pub(crate) fn new(engine: &'e Engine<'e>, findings: &'e [Finding]) -> Self {
+        let policies = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Placement);
+        let selectors = policies.flat_map(|claimed| {
+            let dialect = engine.dialects.get(claimed.dialect);
+            let all = dialect.map(|dialect| dialect.references(&claimed.object).selectors);
+            all.into_iter().flatten().map(|selector| (&claimed.object, selector))
+        });
+        let in_error = findings.iter().filter(|finding| finding.is_error());
+        let places = |role| matches!(role, Role::Placement | Role::Bundle);
+        let used = engine.repo.claimed.iter().filter(|claimed| places(claimed.role));
+        let used: BTreeSet<&str> = used.map(|claimed| claimed.dialect).collect();
+        let advice = engine.dialects.iter().filter(|dialect| used.contains(dialect.name()));
+        let advice: BTreeSet<&str> = advice.map(|dialect| dialect.selected_by()).collect();
+        Self {
+            engine,
+            selectors: selectors.collect(),
+            in_error: in_error.filter_map(|finding| finding.object.as_ref()).collect(),
+            advice: match advice.iter().collect::<Vec<_>>().as_slice() {
+                [one] => one,
+                _ => "select it in a placement policy",
+            },
+        }
+    }
+
+    /// The finding about a template that no policy places.
+    pub(crate) fn finding(&self, template: &Object) -> Finding {
+        let (why, help) = self.reason(template);
+        let message = match why {
+            Some(why) => format!("no policy places {}: {why}", template.id),
+            None => format!("no policy places {}, so it is rendered for no cluster", template.id),
+        };
+        Finding::warning("unmatched", template, message).help(help)
+    }
+
+    /// Why it is placed nowhere, if that is more than that no policy selects it, and what to do.
+    fn reason(&self, template: &Object) -> (Option<String>, String) {
+        let relations =
+            || self.selectors.iter().map(|(policy, selector)| (*policy, relation(selector, template)));
+        let selecting: Vec<&Object> = relations()
+            .filter(|(_, one)| matches!(one, Relation::Selects))
+            .map(|(policy, _)| policy)
+            .collect();
+        let of = |policy: &Object| format!("{} ({})", policy.id, policy.origin);
+        if let Some(why) = self.engine.withheld(template) {
+            let selected =
+                selecting.first().map_or_else(String::new, |p| format!(", although {} selects it", of(p)));
+            let help =
+                "keep it out of the repo with `.federateignore`, or apply it to the clusters by other means";
+            return (Some(format!("{why}{selected}")), help.to_owned());
+        }
+        if let Some(policy) = selecting.iter().find(|policy| self.in_error.contains(&policy.id)) {
+            let why = format!("{}, which selects it, has an error and takes part in no decision", of(policy));
+            return (Some(why), "correct the policy".to_owned());
+        }
+        if let Some(why) = self.without_namespace(template) {
+            return why;
+        }
+        if let Some(policy) = selecting.first() {
+            let why = match policy.deleting() {
+                true => format!("{}, which selects it, is being deleted", of(policy)),
+                false => format!("{} selects it, but does not place it", of(policy)),
+            };
+            let explain = format!("`federate explain {}/{}`", template.id.kind, template.id.name);
+            return (Some(why), format!("{explain} shows the decision"));
+        }
+        let near = relations().find_map(|(policy, relation)| match relation {
+            Relation::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
+            _ => None,
+        });
+        match near {
+            Some((policy, what, wanted, has)) => {
+                let why = format!("{} nearly selects it, but asks for the {what} `{wanted}`", of(policy));
+                (Some(why), format!("the object has the {what} `{has}`: correct one of the two"))
+            }
+            None => (None, format!("{}, or keep it out of the repo with `.federateignore`", self.advice)),
+        }
+    }
+}
+
+impl Unplaced<'_> {
+    /// The reason for a template whose namespace is selected but is not an object of the repo.
+    fn without_namespace(&self, template: &Object) -> Option<(Option<String>, String)> {
+        let namespace = template.id.namespace.as_ref()?;
+        let names_it = |selector: &Selector| {
+            selector.with_content && selector.name.as_ref().is_some_and(|n| n.name == *namespace)
+        };
+        let (policy, _) = self.selectors.iter().find(|(_, selector)| names_it(selector))?;
+        let is_namespace = |object: &Object| object.id.kind == "Namespace" && object.id.name == *namespace;
+        if self.engine.repo.templates.iter().any(|template| is_namespace(&template.object)) {
+            return None;
+        }
+        let why = format!(
+            "{} ({}) selects the namespace `{namespace}`, but the repo has no Namespace `{namespace}`",
+            policy.id, policy.origin
+        );
+        Some((Some(why), format!("add the Namespace `{namespace}` to the repo")))
+    }
+}
+
+/// Compares a template with a selector. At most one field may differ, and only by what looks like a typo.
+fn relation(selector: &Selector, template: &Object) -> Relation {
+    if selector.with_content && template.id.namespace.is_some() {
+        return content(selector, template);
+    }
+    let id = &template.id;
+    let version = match (&selector.api_version, &selector.group) {
+        (Some(version), _) => Some((version, id.api_version.as_str())),
+        (None, Some(group)) => Some((group, id.group())),
+        (None, None) => None,
+    };
+    let namespace = id.namespace.as_deref().unwrap_or_default();
+    let fields = [
+        ("kind", Some((&selector.kind, id.kind.as_str()))),
+        ("API version", version),
+        ("namespace", selector.namespace.as_ref().map(|name| (name, namespace))),
+        ("name", selector.name.as_ref().map(|name| (name, id.name.as_str()))),
+    ];
+    let mut near = None;
+    for (what, compared) in fields {
+        let Some((wanted, has)) = compared.filter(|(wanted, has)| wanted.name != *has) else { continue };
+        if near.is_some() || !is_typo(what, &wanted.name, has, selector.name.as_ref()) {
+            return Relation::Differs;
+        }
+        near = Some(Relation::Nearly { what, wanted: wanted.name.clone(), has: has.to_owned() });
+    }
+    match (differing_label(selector, &template.labels()), near) {
+        (Label::Equal, None) => Relation::Selects,
+        (Label::Equal, Some(near)) => near,
+        (Label::Typo(wanted, has), None) => Relation::Nearly { what: "label", wanted, has },
+        _ => Relation::Differs,
+    }
+}
+
+/// Whether a difference may be a mistake. An object with the selected name is meant, in whatever namespace it is.
+fn is_typo(what: &str, wanted: &str, has: &str, name: Option<&Name>) -> bool {
+    match what {
+        "API version" => true,
+        // `FederatedDeployment` is no typo of `Deployment`.
+        "kind" => nearest(wanted, &[has]).is_some(),
+        "namespace" => !has.is_empty() && (name.is_some() || similar(wanted, &[has]).is_some()),
+        _ => similar(wanted, &[has]).is_some(),
+    }
+}
+
+/// Compares a template with a selector of whole namespaces.
+fn content(selector: &Selector, template: &Object) -> Relation {
+    let (Some(name), Some(namespace)) = (&selector.name, &template.id.namespace) else {
+        return Relation::Differs;
+    };
+    if name.name == *namespace {
+        return Relation::Selects;
+    }
+    match similar(&name.name, &[namespace]) {
+        Some(_) => Relation::Nearly { what: "namespace", wanted: name.name.clone(), has: namespace.clone() },
+        None => Relation::Differs,
+    }
+}
+
+/// How the labels of an object differ from those that a selector wants.
+enum Label {
+    Equal,
+    /// One label has a nearby key, or another value.
+    Typo(String, String),
+    Differ,
+}
+
+fn differing_label(selector: &Selector, labels: &Labels) -> Label {
+    let Some((written, _)) = &selector.labels else { return Label::Equal };
+    let Ok(wanted) = LabelSelector::deserialize(written) else { return Label::Differ };
+    if wanted.matches(labels) {
+        return Label::Equal;
+    }
+    let missing: Vec<(&String, &String)> =
+        wanted.match_labels.iter().filter(|(key, value)| labels.get(*key) != Some(value)).collect();
+    let ([(key, value)], true) =
+        (missing.as_slice(), wanted.match_expressions.iter().all(|r| r.matches(labels)))
+    else {
+        return Label::Differ;
+    };
+    let keys: Vec<&str> = labels.keys().map(String::as_str).collect();
+    let key_there = if labels.contains_key(*key) { Some(key.as_str()) } else { similar(key, &keys) };
+    let there = key_there.and_then(|key| Some((key, labels.get(key)?)));
+    match there {
+        Some((there, has)) if there != key.as_str() || similar(value, &[has]).is_some() => {
+            Label::Typo(format!("{key}: {value}"), format!("{there}: {has}"))
+        }
+        _ => Label::Differ,
+    }
+}

@@ -1,0 +1,150 @@
+//! References between templates that nearly name an object of the repo: a `ConfigMap`, a Service, the target of an
+//! autoscaler.
+//!
+//! What a template refers to can be created by other means, so only a likely typo is reported. The target of an
+//! autoscaler is always in the repo.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde_json::Value;
+
+use federate_kubernetes::schema::{Cursor, similar};
+use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_repo::Repo;
+
+/// References in the spec of pods: the path of the name, and the kind. `*` stands for the items of a list.
+const OF_PODS: [(&str, &str); 14] = [
+    ("containers/*/env/*/valueFrom/configMapKeyRef", "ConfigMap"),
+    ("containers/*/env/*/valueFrom/secretKeyRef", "Secret"),
+    ("containers/*/envFrom/*/configMapRef", "ConfigMap"),
+    ("containers/*/envFrom/*/secretRef", "Secret"),
+    ("initContainers/*/env/*/valueFrom/configMapKeyRef", "ConfigMap"),
+    ("initContainers/*/env/*/valueFrom/secretKeyRef", "Secret"),
+    ("initContainers/*/envFrom/*/configMapRef", "ConfigMap"),
+    ("initContainers/*/envFrom/*/secretRef", "Secret"),
+    ("volumes/*/configMap", "ConfigMap"),
+    ("volumes/*/secret|secretName", "Secret"),
+    ("volumes/*/persistentVolumeClaim|claimName", "PersistentVolumeClaim"),
+    ("volumes/*/projected/sources/*/configMap", "ConfigMap"),
+    ("volumes/*/projected/sources/*/secret", "Secret"),
+    ("imagePullSecrets/*", "Secret"),
+];
+
+/// References of other kinds.
+const OTHERS: [(&str, &str, &str); 6] = [
+    ("Ingress", "spec/rules/*/http/paths/*/backend/service", "Service"),
+    ("Ingress", "spec/defaultBackend/service", "Service"),
+    ("Ingress", "spec/tls/*|secretName", "Secret"),
+    ("StatefulSet", "spec|serviceName", "Service"),
+    ("RoleBinding", "roleRef", ""),
+    ("ClusterRoleBinding", "roleRef", ""),
+];
+
+/// The paths of the specs of pods.
+const PODS: [&str; 3] = ["spec", "spec/template/spec", "spec/jobTemplate/spec/template/spec"];
+
+/// The findings.
+pub(super) fn missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
+    let mut names: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    let templates = repo.templates.iter().map(|template| &template.object.id);
+    for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(wrapped.values()) {
+        names.entry((&id.kind, id.namespace.as_deref())).or_default().push(&id.name);
+    }
+    let of = |object: &Object| {
+        references(object).into_iter().filter_map(|one| one.finding(object, &names)).collect()
+    };
+    repo.templates.par_iter().flat_map_iter(|template| -> Vec<Finding> { of(&template.object) }).collect()
+}
+
+/// A reference to an object in the same namespace.
+struct Reference {
+    kind: String,
+    name: String,
+    pointer: String,
+    /// What follows if the object does not exist; `None` where it may be created by other means.
+    consequence: Option<&'static str>,
+}
+
+impl Reference {
+    fn finding(self, object: &Object, names: &BTreeMap<(&str, Option<&str>), Vec<&str>>) -> Option<Finding> {
+        let Self { kind, name, pointer, consequence } = self;
+        let cluster = kind.starts_with("Cluster");
+        let namespace = object.id.namespace.as_deref().filter(|_| !cluster);
+        let known = names.get(&(kind.as_str(), namespace)).map_or(&[][..], Vec::as_slice);
+        if name.is_empty() || known.contains(&name.as_str()) {
+            return None;
+        }
+        let near = similar(&name, known);
+        let (what, help) = match (consequence, near) {
+            (_, Some(near)) => (consequence, format!("did you mean `{near}`?")),
+            (Some(_), None) if known.is_empty() => (consequence, format!("add the {kind} to the repo")),
+            (Some(_), None) => (consequence, format!("the repo has {}", finding::list(known, super::LISTED))),
+            (None, None) => return None,
+        };
+        let place =
+            namespace.map_or_else(String::new, |namespace| format!(" in the namespace `{namespace}`"));
+        let what = what.map_or_else(String::new, |what| format!(": {what}"));
+        let message = format!("the repo has no {kind} `{name}`{place}{what}");
+        Some(Finding::warning("unknown-reference", object, message).at(pointer).help(help))
+    }
+}
+
+fn references(object: &Object) -> Vec<Reference> {
+    let mut all = Vec::new();
+    let body = Cursor::new(&object.body);
+    let kind = object.id.kind.as_str();
+    let workload = matches!(object.id.group(), "" | "apps" | "batch");
+    for spec in PODS
+        .iter()
+        .flat_map(|path| at(&body, path))
+        .filter(|spec| workload && spec.field("containers").present())
+    {
+        for (path, kind) in OF_PODS {
+            all.extend(named(&spec, path, kind));
+        }
+        let account = spec.field("serviceAccountName");
+        all.extend(reference(&account, "ServiceAccount").filter(|account| account.name != "default"));
+    }
+    for (_, path, target) in OTHERS.into_iter().filter(|(of, ..)| *of == kind) {
+        match target {
+            "" => all.extend(
+                at(&body, path)
+                    .iter()
+                    .flat_map(|role| reference(&role.field("name"), role.field("kind").text())),
+            ),
+            target => all.extend(named(&body, path, target)),
+        }
+    }
+    if matches!(kind, "HorizontalPodAutoscaler" | "FederatedHPA" | "CronFederatedHPA") {
+        let target = body.field("spec").field("scaleTargetRef");
+        let scaled = reference(&target.field("name"), target.field("kind").text());
+        let consequence = Some("the autoscaler scales nothing");
+        all.extend(scaled.map(|reference| Reference { consequence, ..reference }));
+    }
+    all
+}
+
+/// The references at a path: of the field `name`, or of the one after `|`.
+fn named(from: &Cursor<'_>, path: &str, kind: &str) -> Vec<Reference> {
+    let (path, field) = path.split_once('|').unwrap_or((path, "name"));
+    let required = at(from, path).into_iter().filter(|place| !place.field("optional").is_true());
+    required.filter_map(|place| reference(&place.field(field), kind)).collect()
+}
+
+fn reference(name: &Cursor<'_>, kind: &str) -> Option<Reference> {
+    let (kind, pointer) = (kind.to_owned(), name.pointer().to_owned());
+    let name = name.value().as_str()?.to_owned();
+    Some(Reference { kind, name, pointer, consequence: None })
+}
+
+/// The places that a path leads to.
+fn at<'v>(from: &Cursor<'v>, path: &str) -> Vec<Cursor<'v>> {
+    path.split('/').fold(vec![from.clone()], |places, key| {
+        let below = places.iter().flat_map(|place| match key {
+            "*" => place.items().collect(),
+            key => vec![place.field(key)],
+        });
+        below.filter(|place| *place.value() != Value::Null).collect()
+    })
+}

@@ -1,0 +1,91 @@
+//! What `KubeFed`'s objects, and the annotations of Federation v1, refer to by name.
+
+use serde_json::Value;
+
+use federate_dialect::References;
+use federate_dialect::references::{Name, Selector};
+use federate_kubernetes::Object;
+use federate_kubernetes::schema::Cursor;
+
+/// Annotations of Federation v1 with preferences for clusters by name.
+const PREFERENCES: [&str; 3] = [
+    "federation.kubernetes.io/deployment-preferences",
+    "federation.kubernetes.io/replica-set-preferences",
+    "federation.kubernetes.io/job-preferences",
+];
+
+/// The annotations of templates that Federation v1 reads.
+pub(super) const KEYS: [&str; 5] = [
+    PREFERENCES[0],
+    PREFERENCES[1],
+    PREFERENCES[2],
+    super::v1::SELECTOR,
+    "federation.kubernetes.io/hpa-target-cluster-list",
+];
+
+/// The references of a federated object, a preference or a template of Federation v1.
+pub(super) fn of(object: &Object) -> References {
+    let mut all = References::default();
+    let body = Cursor::new(&object.body);
+    let spec = body.field("spec");
+    if object.id.kind == "ReplicaSchedulingPreference" {
+        all.selectors.push(target(object, &spec));
+        let clusters = spec.field("clusters");
+        let names = clusters.value().as_object().into_iter().flatten().map(|(name, _)| name);
+        // `*` stands for every cluster that is not named.
+        all.clusters.extend(
+            names
+                .filter(|name| *name != "*")
+                .map(|name| Name { name: name.clone(), pointer: clusters.entry(name).pointer().to_owned() }),
+        );
+    } else if spec.field("template").present() && spec.field("placement").present() {
+        // A FederatedTypeConfig can give a federated kind any name.
+        federated(&mut all, &spec);
+    }
+    let annotations = body.field("metadata").field("annotations");
+    let selector = annotations.field(super::v1::SELECTOR);
+    let document: Option<Value> = serde_json::from_str(selector.text()).ok();
+    let mut required = References::default();
+    required.cluster_requirements(&Cursor::new(document.as_ref().unwrap_or(&Value::Null)));
+    // The annotation contains a document of its own, in which the keys have no place.
+    for requirement in &mut required.cluster_labels {
+        requirement.pointer = selector.pointer().to_owned();
+        requirement.values.iter_mut().for_each(|value| value.pointer = selector.pointer().to_owned());
+    }
+    all.cluster_labels.append(&mut required.cluster_labels);
+    for key in PREFERENCES {
+        let annotation = annotations.field(key);
+        let document: Option<Value> = serde_json::from_str(annotation.text()).ok();
+        let clusters = document.as_ref().and_then(|d| d.get("clusters")?.as_object());
+        all.clusters.extend(
+            clusters
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| *name != "*")
+                .map(|(name, _)| Name { name: name.clone(), pointer: annotation.pointer().to_owned() }),
+        );
+    }
+    all
+}
+
+/// The federated object of a preference: that of its namespace and name.
+fn target(preference: &Object, spec: &Cursor<'_>) -> Selector {
+    let own = |name: &str, key: &str| Name { name: name.to_owned(), pointer: format!("/metadata/{key}") };
+    Selector {
+        pointer: spec.pointer().to_owned(),
+        kind: Name::at(&spec.field("targetKind")).unwrap_or_default(),
+        namespace: preference.id.namespace.as_deref().map(|namespace| own(namespace, "namespace")),
+        name: Some(own(&preference.id.name, "name")),
+        ..Selector::default()
+    }
+}
+
+fn federated(all: &mut References, spec: &Cursor<'_>) {
+    let placement = spec.field("placement");
+    let clusters = placement.field("clusters");
+    clusters.items().for_each(|cluster| all.cluster(&cluster.field("name")));
+    if !clusters.present() {
+        all.cluster_selector(&placement.field("clusterSelector"));
+    }
+    spec.field("overrides").items().for_each(|one| all.cluster(&one.field("clusterName")));
+}

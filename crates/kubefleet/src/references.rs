@@ -1,0 +1,118 @@
+//! What `KubeFleet`'s objects refer to by name.
+
+use federate_dialect::References;
+use federate_dialect::references::{Name, Reference, Selector};
+use federate_kubernetes::Object;
+use federate_kubernetes::schema::Cursor;
+
+use super::PLACEMENT_GROUP;
+
+/// The references of one object.
+pub(super) fn of(object: &Object) -> References {
+    let mut all = References::default();
+    if object.id.group() != PLACEMENT_GROUP {
+        return all;
+    }
+    let body = Cursor::new(&object.body);
+    let spec = body.field("spec");
+    match object.id.kind.as_str() {
+        "ClusterResourcePlacement" | "ResourcePlacement" => {
+            all.selectors = select(object, &spec.field("resourceSelectors"));
+            placement(&mut all, &spec.field("policy"));
+        }
+        "ClusterResourceOverride" | "ResourceOverride" => {
+            for list in ["clusterResourceSelectors", "resourceSelectors"] {
+                all.selectors.extend(select(object, &spec.field(list)));
+            }
+            all.selectors.iter_mut().for_each(|selector| selector.with_content = false);
+            for rule in spec.field("policy").field("overrideRules").items() {
+                terms(&mut all, &rule.field("clusterSelector"));
+            }
+            overridden(&mut all, object, &spec.field("placement"));
+        }
+        "ClusterResourcePlacementEviction" => {
+            all.cluster(&spec.field("clusterName"));
+            all.objects.extend(placement_name(None, &spec.field("placementName"), "nothing is evicted"));
+        }
+        "ClusterStagedUpdateRun" | "StagedUpdateRun" => run(&mut all, object, &spec),
+        "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
+            for stage in spec.field("stages").items() {
+                all.cluster_selector(&stage.field("labelSelector"));
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+fn placement(all: &mut References, policy: &Cursor<'_>) {
+    all.cluster_list(&policy.field("clusterNames"));
+    let affinity = policy.field("affinity").field("clusterAffinity");
+    terms(all, &affinity.field("requiredDuringSchedulingIgnoredDuringExecution"));
+    for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
+        all.cluster_selector(&preferred.field("preference").field("labelSelector"));
+    }
+}
+
+fn terms(all: &mut References, selector: &Cursor<'_>) {
+    for term in selector.field("clusterSelectorTerms").items() {
+        all.cluster_selector(&term.field("labelSelector"));
+    }
+}
+
+/// The placement to which an override applies.
+fn overridden(all: &mut References, object: &Object, placement: &Cursor<'_>) {
+    let namespaced = placement.field("scope").text() == "Namespaced";
+    let namespace = object.id.namespace.as_deref().filter(|_| namespaced);
+    let consequence = "the override applies to nothing";
+    all.objects.extend(placement_name(namespace, &placement.field("name"), consequence));
+}
+
+fn run(all: &mut References, object: &Object, spec: &Cursor<'_>) {
+    let namespace = object.id.namespace.as_deref();
+    let consequence = "the run cannot start";
+    all.objects.extend(placement_name(namespace, &spec.field("placementName"), consequence));
+    let kind = if namespace.is_some() { "StagedUpdateStrategy" } else { "ClusterStagedUpdateStrategy" };
+    all.objects.extend(Name::at(&spec.field("stagedRolloutStrategyName")).map(|name| Reference {
+        group: PLACEMENT_GROUP,
+        kind,
+        namespace: namespace.map(str::to_owned),
+        name,
+        consequence,
+    }));
+}
+
+fn placement_name(
+    namespace: Option<&str>,
+    name: &Cursor<'_>,
+    consequence: &'static str,
+) -> Option<Reference> {
+    let kind = if namespace.is_some() { "ResourcePlacement" } else { "ClusterResourcePlacement" };
+    let namespace = namespace.map(str::to_owned);
+    Some(Reference { group: PLACEMENT_GROUP, kind, namespace, name: Name::at(name)?, consequence })
+}
+
+/// The selectors in a list of a placement or override. Those of a namespaced object select in its namespace.
+fn select(object: &Object, list: &Cursor<'_>) -> Vec<Selector> {
+    let own = object.id.namespace.as_ref();
+    let own = own.map(|name| Name { name: name.clone(), pointer: "/metadata/namespace".to_owned() });
+    let one = |item: Cursor<'_>| {
+        let (kind, labels) = (item.field("kind"), item.field("labelSelector"));
+        let name = Name::at(&item.field("name"));
+        let group = item.field("group");
+        let namespace = kind.text() == "Namespace" && group.text().is_empty();
+        let content = !matches!(item.field("selectionScope").text(), "NamespaceOnly");
+        Selector {
+            pointer: item.pointer().to_owned(),
+            group: Some(Name { name: group.text().to_owned(), pointer: group.pointer().to_owned() }),
+            api_version: None,
+            kind: Name::at(&kind).unwrap_or_default(),
+            namespace: own.clone(),
+            labels: (name.is_none() && labels.present())
+                .then(|| (labels.value().clone(), labels.pointer().to_owned())),
+            name,
+            with_content: namespace && content,
+        }
+    };
+    list.items().map(|item| one(item)).collect()
+}
