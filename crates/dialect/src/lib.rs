@@ -13,6 +13,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+mod deletion;
 mod dialects;
 mod explanation;
 mod failover;
@@ -33,6 +34,7 @@ pub mod rollout;
 pub mod served;
 mod starter;
 
+pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 pub use failover::{FailedOver, LossStep, Moment, TaintedSince};

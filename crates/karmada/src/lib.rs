@@ -83,6 +83,7 @@ impl Dialect for Karmada {
             ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
             ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
             ("apps.karmada.io", "WorkloadRebalancer")
+            | ("policy.karmada.io", "ClusterTaintPolicy")
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
