@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Placement;
 use crate::rollout;
+use crate::{DeletionProgress, Placement};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Why an object is placed as it is.
@@ -67,25 +67,4 @@ pub struct OverrideChange {
     pub origin: String,
     /// The paths that differ after it, as JSON pointers; empty when the rule applied but changed nothing.
     pub paths: Vec<String>,
-}
-
-/// How far the deletion of an object on the control plane's host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletionProgress {
-    /// Whether the control plane removes its finalizer, so that the object goes.
-    pub finalizer_removed: bool,
-    /// Whether the member clusters are done.
-    pub state: DeletionState,
-}
-
-/// Whether a deletion is done in the member clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum DeletionState {
-    /// Nothing is left to do.
-    Done,
-    /// Some objects are still there.
-    Waiting,
-    /// The deletion cannot continue, for example because a cluster is not ready.
-    Failed,
 }

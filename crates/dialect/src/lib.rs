@@ -36,7 +36,7 @@ mod starter;
 
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
-pub use explanation::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
+pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
 pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
