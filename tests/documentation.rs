@@ -11,7 +11,8 @@ use std::process::Command;
 
 /// Folders of documents, in addition to `DOCUMENTS`.
 const FOLDERS: [&str; 3] = ["docs", "docs/guides", "docs/reference"];
-const DOCUMENTS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "examples/repo/README.md"];
+const DOCUMENTS: [&str; 4] =
+    ["README.md", "CONTRIBUTING.md", "examples/repo/README.md", "examples/lost-region/README.md"];
 const MARK: &str = "<!-- output: ";
 const OPEN: &str = "\n```text\n";
 const CLOSE: &str = "```\n";

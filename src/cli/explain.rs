@@ -8,7 +8,7 @@ use federate_kubernetes::ObjectRef;
 use federate_report::explanation::{self, ExplainedPolicy};
 use federate_session::{Named, Session};
 
-/// Explain where an object is placed, and why not elsewhere
+/// Explain why an object is placed where it is
 ///
 /// Shows, for each cluster, the filter that excluded it, its score, its replicas with the arithmetic, and the
 /// overrides with the paths that they changed. For an object that is placed nowhere, shows what keeps it from

@@ -177,7 +177,9 @@ impl Import {
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
         let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
         if let Some(why) = importer.unnamed.filter(|_| marks) {
-            return failed(why);
+            return Err(Fault::Failed(format!(
+                "{why}: leave out --policy, --cluster-policy and --cluster, or name another control plane with --as"
+            )));
         }
         if wraps && self.in_place {
             return failed(

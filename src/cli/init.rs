@@ -4,11 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use super::{Exit, Fault, print};
+use federate_dialect::Starter;
+use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
-use federate_session::{Options, Session};
+use federate_session::{DIALECTS, Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::Place;
 
@@ -28,8 +31,8 @@ pub(super) struct Init {
     repo: PathBuf,
 
     /// The control plane whose inventory and policies to write
-    #[arg(long, value_enum)]
-    dialect: Option<Dialect>,
+    #[arg(long, value_parser = PossibleValuesParser::new(DIALECTS.names()))]
+    dialect: Option<String>,
 
     /// The names of the clusters
     #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', default_values = ["cluster-1", "cluster-2"])]
@@ -38,19 +41,6 @@ pub(super) struct Init {
     /// Write nothing; print the files
     #[arg(long)]
     dry_run: bool,
-}
-
-/// The dialects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Dialect {
-    /// Karmada
-    Karmada,
-    /// KubeAdmiral
-    Kubeadmiral,
-    /// KubeFleet and Azure Kubernetes Fleet Manager
-    Kubefleet,
-    /// KubeFed
-    Kubefed,
 }
 
 const EXAMPLES: &str = "\
@@ -75,8 +65,15 @@ impl Init {
         }
         let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
         let session = Session::open(&tree, Options::default());
-        let dialect = self.dialect.map_or_else(|| used(&session), |dialect| Ok(Some(dialect)))?;
-        let new = self.files(&session, dialect);
+        let dialect = match &self.dialect {
+            Some(dialect) => Some(dialect.clone()),
+            None => used(&session)?,
+        };
+        let templates: Vec<&ObjectRef> =
+            session.repo().templates.iter().map(|template| &template.object.id).collect();
+        let starter = DIALECTS.get(dialect.as_deref().unwrap_or("karmada"));
+        let starter = starter.map(|one| one.starter(&self.clusters, &templates)).unwrap_or_default();
+        let new = self.files(&session, &starter, dialect.is_none());
         let mut out = String::new();
         for file in &new {
             if self.dry_run {
@@ -90,32 +87,29 @@ impl Init {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
         if !self.dry_run {
-            out.push_str(&self.next(dialect, &session));
+            out.push_str(&self.next(&starter, &session));
         }
         print(&out)?;
         Ok(Exit::Clean)
     }
 
-    /// What is missing.
-    fn files(&self, session: &Session, dialect: Option<Dialect>) -> Vec<NewFile> {
+    /// What is missing. A repo of no dialect lists its clusters in `federate.yaml`.
+    fn files(&self, session: &Session, starter: &Starter, no_dialect: bool) -> Vec<NewFile> {
         let mut new = Vec::new();
         let path = |name: &str| if self.repo == Path::new(".") { name.into() } else { self.repo.join(name) };
         if session.clusters().is_empty() {
-            let configured = dialect.is_none() && !path("federate.yaml").exists();
-            let (name, text) = if configured {
-                ("federate.yaml", files::config(&self.clusters))
-            } else {
-                ("clusters.yaml", files::inventory(dialect.unwrap_or(Dialect::Karmada), &self.clusters))
+            let (name, text) = match no_dialect && !path("federate.yaml").exists() {
+                true => ("federate.yaml", files::config(&self.clusters)),
+                false => ("clusters.yaml", files::yaml(&starter.inventory)),
             };
             new.push(NewFile { path: path(name), what: "the clusters: set their labels and regions", text });
         }
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
-        if !session.repo().claimed.iter().any(|claimed| places(claimed.role)) {
-            let templates = session.repo().templates.iter().map(|template| &template.object.id);
-            if let Some(text) = files::policy(dialect.unwrap_or(Dialect::Karmada), templates) {
-                let what = "a policy that places every object on every cluster";
-                new.push(NewFile { path: path("policy.yaml"), what, text });
-            }
+        let placed = session.repo().claimed.iter().any(|claimed| places(claimed.role));
+        if let Some(policy) = starter.policy.as_ref().filter(|_| !placed) {
+            let what = "a policy that places every object on every cluster";
+            let text = files::yaml(std::slice::from_ref(policy));
+            new.push(NewFile { path: path("policy.yaml"), what, text });
         }
         new.extend(self.workflow());
         new.retain(|file| !file.path.exists());
@@ -142,25 +136,14 @@ impl Init {
     }
 
     /// What to do next.
-    fn next(&self, dialect: Option<Dialect>, session: &Session) -> String {
+    fn next(&self, starter: &Starter, session: &Session) -> String {
         let repo = self.repo.display();
         let repo = if self.repo == Path::new(".") { String::new() } else { format!(" {repo}") };
         let mut steps = Vec::new();
         if session.repo().templates.is_empty() {
             steps.push("add the manifests of your apps to the folder".to_owned());
         }
-        match dialect {
-            Some(Dialect::Kubeadmiral) => steps.push(
-                "label each object that the policy should place: \
-                 kubeadmiral.io/cluster-propagation-policy-name: everywhere"
-                    .to_owned(),
-            ),
-            Some(Dialect::Kubefed) => steps.push(
-                "KubeFed has no policies: `federate import -f FILE --as kubefed` wraps objects in federated ones"
-                    .to_owned(),
-            ),
-            _ => {}
-        }
+        steps.extend(starter.note.map(str::to_owned));
         steps.push(format!("federate check{repo}               # errors and likely mistakes"));
         steps.push(format!("federate plan{repo}                # where each object is placed"));
         steps.push(format!("federate render{repo} --out out    # the manifests of each cluster"));
@@ -170,13 +153,13 @@ impl Init {
 }
 
 /// The dialect of the policies and clusters in the folder, if they have one.
-fn used(session: &Session) -> Result<Option<Dialect>, Fault> {
+fn used(session: &Session) -> Result<Option<String>, Fault> {
     let mut names: Vec<&str> = session.repo().claimed.iter().map(|claimed| claimed.dialect).collect();
     names.sort_unstable();
     names.dedup();
     match names.as_slice() {
         [] => Ok(None),
-        [name] => Ok(Dialect::from_str(name, true).ok()),
+        [name] => Ok(Some((*name).to_owned())),
         several => Err(Fault::Failed(format!(
             "the folder has objects of {}: choose one with --dialect",
             several.join(" and ")

@@ -246,6 +246,7 @@ impl Servers<'_> {
         reconciler: &Reconciler<'_>,
         remember: Option<&Surveyed>,
     ) -> Result<Actions, Fault> {
+        super::progress::stop();
         let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {

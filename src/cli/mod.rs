@@ -26,6 +26,7 @@ mod install;
 mod man;
 mod members;
 mod plan;
+mod progress;
 mod release;
 mod render;
 mod revision;
@@ -143,6 +144,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
 
 /// Prints the result to standard output.
 fn print(text: &str) -> Result<(), Fault> {
+    progress::stop();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
@@ -150,6 +152,7 @@ fn print(text: &str) -> Result<(), Fault> {
 
 /// Prints the result as JSON or YAML.
 fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Result<(), Fault> {
+    progress::stop();
     if format == settings::Format::Json {
         let mut out = io::BufWriter::new(io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
@@ -164,6 +167,7 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
 
 /// Prints to standard error, and ignores that it may be closed.
 fn say(text: &str) {
+    progress::stop();
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 

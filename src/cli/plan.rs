@@ -5,16 +5,16 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, say};
+use super::{Exit, Fault, print, print_value, progress, say};
 use federate_engine::previous;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::plan as report;
 use federate_report::table::TextStyle;
 use federate_session::Session;
 
-/// Print where each object is placed, with how many replicas, and why not
+/// Print where each object is placed, with how many replicas
 ///
-/// Writes nothing. `-o json` prints the plan document, which --previous reads back.
+/// Writes nothing. Objects that are placed on no cluster are listed with the reason. `-o json` prints the plan document, which --previous reads back.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Plan {
@@ -60,6 +60,7 @@ impl Plan {
             Output::Name => print(&report::names(&plan))?,
             Output::Json => print_value(plan.as_ref(), Format::Json)?,
             Output::Yaml => {
+                progress::stop();
                 let mut out = std::io::BufWriter::new(std::io::stdout().lock());
                 previous::write_in_full(&plan, &mut out)?;
                 out.flush()?;

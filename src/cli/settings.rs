@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
 use super::stored::SnapshotArgs;
-use super::{Exit, Fault, say, use_color};
+use super::{Exit, Fault, progress, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
@@ -85,7 +85,8 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
-    /// The time for rules about age (RFC 3339) [default: that of the snapshot; without one, they do not apply]
+    /// The current time (RFC 3339), for rules that depend on it, such as timeouts of heartbeats [default: that of the
+    /// snapshot; without one, these rules do not apply]
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
 
@@ -233,6 +234,9 @@ impl RepoArgs {
         previous: Plan,
         releases: &[Release],
     ) -> Result<Session, Fault> {
+        if !self.quiet {
+            progress::start("reading the repo");
+        }
         let snapshot = self.stored()?;
         let (observed, unread) = self.observed(snapshot.as_deref())?;
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
@@ -251,7 +255,9 @@ impl RepoArgs {
             excluded: self.snapshot.folder_in(&self.repo),
             ..Options::default()
         };
-        Ok(Session::open(source, options))
+        let session = Session::open(source, options);
+        progress::phase("planning");
+        Ok(session)
     }
 
     fn versions(&self, releases: &[Release]) -> BTreeMap<String, String> {

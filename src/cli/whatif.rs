@@ -32,6 +32,13 @@ pub(super) struct WhatIf {
     #[arg(long, value_enum, value_name = "UNIT")]
     each: Option<Each>,
 
+    /// Carry out the scenarios of a file, and report the expectations that do not hold
+    ///
+    /// A scenario is a document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`. `federate check`
+    /// carries out those in the repo.
+    #[arg(long, value_name = "FILE")]
+    scenario: Vec<PathBuf>,
+
     /// Lose each pair of them
     #[arg(long, requires = "each")]
     pairs: bool,
@@ -135,12 +142,13 @@ const EXAMPLES: &str = "\
 Examples:
   federate whatif examples/repo --lose eu-1
   federate whatif examples/repo --scale deployment/shop/storefront=+50%
-  federate whatif examples/repo --each cluster";
+  federate whatif examples/repo --each cluster
+  federate whatif examples/lost-region --scenario examples/lost-region/scenarios.yaml";
 
 impl WhatIf {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let words = self.events.words();
-        if words.is_empty() && self.each.is_none() {
+        if words.is_empty() && self.each.is_none() && self.scenario.is_empty() {
             let help = "name at least one event, such as `--lose CLUSTER`, or use `--each cluster`";
             return Err(Fault::Failed(format!("the scenario is empty: {help}")));
         }
@@ -158,6 +166,9 @@ impl WhatIf {
     fn answer(&self, session: &Session, words: &[String]) -> Result<Exit, Fault> {
         let failover = self.gates.last().copied().unwrap_or(false);
         let scenarios = session.what_if().with(TimelineOptions { failover, at: self.at });
+        if !self.scenario.is_empty() {
+            return self.files(&scenarios);
+        }
         let scenario = self.events.scenario(&scenarios)?;
         if let Some(each) = self.each {
             return self.each(each.unit(), &scenarios, &scenario, words);
@@ -198,6 +209,38 @@ impl WhatIf {
             }
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
+    }
+
+    /// Carries out the scenarios of files. 1 if an expectation does not hold.
+    fn files(&self, scenarios: &Scenarios<'_>) -> Result<Exit, Fault> {
+        let mut results = Vec::new();
+        for path in &self.scenario {
+            let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("{}: {why}", path.display()));
+            let bytes = fs::read(path).map_err(|e| failed(&e))?;
+            let read = federate_engine::whatif::scenarios(&bytes);
+            if read.is_empty() {
+                let why = "it has no document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`";
+                return Err(failed(&why));
+            }
+            for scenario in read {
+                let at = |line: u32, why: String| Fault::Failed(format!("{}:{line}: {why}", path.display()));
+                let scenario = scenario.map_err(|(line, why)| at(line, why))?;
+                let violations = scenarios.violations(&scenario).map_err(|why| at(scenario.line, why))?;
+                results.push(whatif::ScenarioResult { name: scenario.name, violations });
+            }
+        }
+        let report = whatif::ScenarioResults {
+            api_version: federate_dialect::plan::API_VERSION,
+            kind: "ScenarioResults",
+            results,
+        };
+        match self.output {
+            Output::Table => print(&report.text())?,
+            Output::Json => print_value(&report, Format::Json)?,
+            Output::Markdown => print(&format!("```text\n{}```\n", report.text()))?,
+        }
+        let holds = report.results.iter().all(|result| result.violations.is_empty());
+        Ok(if holds { Exit::Clean } else { Exit::Findings })
     }
 
     /// 1 if anything changes; 2 if `--fail-on` names what happens.

@@ -245,3 +245,14 @@ fn commits_are_signed_as_git_is_configured() {
     assert!(said.contains("`git commit-tree` failed"), "{said}");
     assert_eq!(count(&sandbox, "rendered"), "1");
 }
+
+#[test]
+fn changes_that_are_not_committed_are_reported() {
+    let sandbox = web();
+    let said = "the work tree has changes that are not committed; they are rendered, too (--rev HEAD leaves them out)\n";
+    assert_eq!(sandbox.run("commit --branch rendered").code(0).err, "");
+    replicas(&sandbox, 8);
+    assert_eq!(sandbox.run("commit --branch rendered").code(0).err, said);
+    assert_eq!(sandbox.run("commit --branch rendered -q").code(0).err, "");
+    assert_eq!(sandbox.run("commit --branch rendered --rev HEAD").code(0).err, "");
+}

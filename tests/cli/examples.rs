@@ -47,6 +47,25 @@ fn the_platform_teams_repo() {
 }
 
 #[test]
+fn the_lost_region_is_that_of_the_dump() {
+    let example = examples().join("lost-region");
+    let sandbox = Sandbox::new();
+    let (dump, fresh) = (example.join("hub.yaml"), sandbox.path("snapshot"));
+    let paths = [dump.to_string_lossy(), fresh.to_string_lossy()];
+    let (taken, text) = federate(&["snapshot", "-f", &paths[0], "--out", &paths[1]]);
+    assert!(taken, "{text}");
+    for part in ["clusters", "placements.yaml"] {
+        let kept = example.join("snapshot").join(part);
+        let diff = Command::new("diff").arg("-ru").arg(kept).arg(fresh.join(part)).output().unwrap();
+        assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+    }
+    let snapshot = example.join("snapshot");
+    let (clean, text) =
+        federate(&["check", &example.to_string_lossy(), "--snapshot", &snapshot.to_string_lossy()]);
+    assert!(clean, "{text}");
+}
+
+#[test]
 fn karmadas_nginx() {
     current("karmada-nginx");
 }

@@ -105,7 +105,8 @@ fn an_object_that_is_placed_nowhere_is_explained() {
         "{}",
         ran.out
     );
-    assert!(ran.out.contains("no policy places"), "{}", ran.out);
+    let policy = "PropagationPolicy shop/web (policy.yaml:1): selects only the name `web`";
+    assert!(ran.out.contains(policy), "{}", ran.out);
     let missing = repo.run("explain deploy/shop-wb").code(2);
     assert!(missing.err.contains("did you mean deployment.apps/shop/shop-web?"), "{}", missing.err);
 }

@@ -292,3 +292,14 @@ data: {password: aHVudGVyMg==}
     );
     assert!(!ran.err.contains("hunter") && !ran.err.contains("aHVu"), "{}", ran.err);
 }
+
+#[test]
+fn the_dialect_is_that_of_the_repo() {
+    let repo = Sandbox::web();
+    repo.write("live/live.yaml", crate::sandbox::WEB);
+    repo.git("init -q -b main");
+    let ran = repo.run("import -f live/live.yaml").code(0);
+    assert!(ran.out.contains("work.karmada.io/conflict-resolution: overwrite"), "{}", ran.out);
+    let chosen = repo.run("import -f live/live.yaml --as kubeadmiral --policy p").code(0);
+    assert!(chosen.out.contains("kubeadmiral.io/propagation-policy-name: p"), "{}", chosen.out);
+}

@@ -38,7 +38,7 @@ fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
 Timeline
   t+0s     m1 is lost
            m1 is not ready
-           0 objects moved, 3 replicas lost, 0 regained
+           3 replicas lost
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT
@@ -162,11 +162,40 @@ fn karmada_evicts_only_with_failover_and_after_what_is_tolerated() {
                   taints: [{key: down, effect: NoExecute}]\n";
     repo.write("taints.yaml", policy);
     let lost = repo.run("whatif --lose m1 --gates Failover=true").code(1);
-    for line in
-        ["taint down:NoExecute", "  t+2m     1 placements evicted", "2 replicas lost, 2 regained, 0 missing"]
-    {
+    for line in [
+        "taint down:NoExecute",
+        "  t+2m     1 placement is evicted",
+        "2 replicas lost, 2 regained, 0 missing",
+    ] {
         assert!(lost.out.contains(line), "`{line}` is not in\n{}", lost.out);
     }
+}
+
+#[test]
+fn the_scenarios_of_a_repo_are_checked() {
+    let repo = kubeadmiral();
+    let scenario = |at_least: &str| {
+        format!(
+            "apiVersion: federate.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: any}}\nspec:\n  each: cluster\n  \
+             expect: [{{kind: Deployment, atLeast: {at_least}}}]\n"
+        )
+    };
+    repo.write("scenario.yaml", scenario("50%"));
+    assert!(!repo.run("check").out.contains("scenario"));
+    assert_eq!(repo.run("whatif --scenario scenario.yaml").code(0).out, "✓ any\n");
+    repo.write("scenario.yaml", scenario("70%"));
+    let words = "without m1, Deployment shop/web keeps 3 of 6 replicas, and 70 % are expected";
+    let checked = repo.run("check").code(1);
+    assert!(
+        checked.out.contains(&format!("warning[expectation-failed]: scenario any: {words}")),
+        "{}",
+        checked.out
+    );
+    let ran = repo.run("whatif --scenario scenario.yaml -o json").code(1).json();
+    assert_eq!(ran["results"][0]["violations"][0], words);
+    repo.write("scenario.yaml", scenario("most"));
+    let wrong = repo.run("check").code(2);
+    assert!(wrong.out.contains("error[invalid-scenario]"), "{}", wrong.out);
 }
 
 #[test]

@@ -108,9 +108,12 @@ fn what_is_printed_is_not_written() {
     let ran = sandbox.import("deploy -n shop --policy web --as kubeadmiral --dry-run --minimal").code(0);
     assert!(ran.out.starts_with("# shop/deployment_web.yaml\napiVersion: apps/v1\n"), "{}", ran.out);
     assert!(ran.out.contains("kubeadmiral.io/clusters-to-adopt: '{\"clusters\":[\"m1\"]}'"), "{}", ran.out);
-    assert_eq!(sandbox.import("deploy/web -n shop --policy web -o yaml --minimal").code(0).out, ran.out);
+    assert_eq!(
+        sandbox.import("deploy/web -n shop --policy web --as kubeadmiral -o yaml --minimal").code(0).out,
+        ran.out
+    );
     assert!(sandbox.files("shop").is_empty());
-    let ran = sandbox.import("deploy/web -n shop --policy web -o json").code(0);
+    let ran = sandbox.import("deploy/web -n shop --policy web --as kubeadmiral -o json").code(0);
     let summary: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(summary["kind"], "ImportSummary");
     assert_eq!(
@@ -252,8 +255,10 @@ fn errors_are_reported_and_nothing_is_written() {
         ("deploy/web --as karmada", "Deployment default/web does not exist"),
         ("deploy/web -n shop -l a=b --as karmada", "by name or with -l"),
         ("deploy/web -A --as karmada", "leave out --all-namespaces"),
-        ("deploy/web -n shop", "name the policy that places the objects"),
+        ("deploy/web -n shop --as kubeadmiral", "name the policy that places the objects"),
         ("deploy/web -n shop --as karmada --policy p", "Karmada's policies select objects by themselves"),
+        // The policies of the repo are those of Karmada.
+        ("deploy/web -n shop --policy p", "leave out --policy"),
         ("deploy/web -f a.yaml --as karmada", "cannot be used with"),
     ] {
         let ran = sandbox.import(line).code(2);
@@ -293,12 +298,12 @@ fn the_namespace_is_that_of_the_context() {
     let sandbox = furnished(Sandbox::new(&["m1"]));
     sandbox.kubeconfig(|config| config["contexts"][0]["context"]["namespace"] = json!("shop"));
     sandbox.import("deploy/web --as karmada --dry-run").code(0);
-    let ran = sandbox.import("deploy/web --policy p --dry-run").code(0);
+    let ran = sandbox.import("deploy/web --policy p --as kubeadmiral --dry-run").code(0);
     assert!(!ran.err.contains("adopted-everywhere"), "{}", ran.err);
     sandbox.remove("clusters.yaml");
-    let ran = sandbox.import("deploy/web --policy p --dry-run").code(0);
+    let ran = sandbox.import("deploy/web --policy p --as kubeadmiral --dry-run").code(0);
     assert!(ran.err.contains("warning[adopted-everywhere]") && ran.out.contains("regexp"), "{ran:#?}");
     sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("other"));
-    let ran = sandbox.import("deploy/web --policy p --dry-run").code(2);
+    let ran = sandbox.import("deploy/web --policy p --as kubeadmiral --dry-run").code(2);
     assert!(ran.err.contains("m1: the kubeconfig has no context of that name; it has: other"), "{}", ran.err);
 }

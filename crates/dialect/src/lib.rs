@@ -5,16 +5,17 @@
 //! calls it from all cores and never looks inside.
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
-use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+mod deletion;
 mod dialects;
+mod explanation;
 mod failover;
 pub mod goduration;
 pub mod gojson;
@@ -31,8 +32,11 @@ pub mod references;
 pub mod release;
 pub mod rollout;
 pub mod served;
+mod starter;
 
+pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
+pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
 pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
@@ -43,6 +47,7 @@ pub use plan::{Placement, Plan, Unschedulable};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
+pub use starter::Starter;
 
 /// A control plane: its kinds, its inventory and its policies.
 pub trait Dialect: Sync {
@@ -91,6 +96,13 @@ pub trait Dialect: Sync {
     fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         let _ = objects;
         None
+    }
+
+    /// The objects that a new repo starts with: these clusters, and a policy that places these templates on all of
+    /// them.
+    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+        let _ = (clusters, templates);
+        Starter::default()
     }
 
     /// The importer for objects that already run, if there is one.
@@ -449,27 +461,6 @@ pub enum SyncOp {
 /// The fields of the `DeleteOptions` of a deletion.
 pub type DeleteOptions = Map<String, Value>;
 
-/// How far the deletion of an object on the control plane's host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletionProgress {
-    /// Whether the control plane removes its finalizer, so that the object goes.
-    pub finalizer_removed: bool,
-    /// Whether the member clusters are done.
-    pub state: DeletionState,
-}
-
-/// Whether a deletion is done in the member clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum DeletionState {
-    /// Nothing is left to do.
-    Done,
-    /// Some objects are still there.
-    Waiting,
-    /// The deletion cannot continue, for example because a cluster is not ready.
-    Failed,
-}
-
 /// A manifest for a member cluster.
 #[derive(Debug)]
 pub struct Rendered {
@@ -477,66 +468,4 @@ pub struct Rendered {
     pub body: Value,
     /// The override rules that changed it, in the order applied.
     pub changes: Vec<OverrideChange>,
-}
-
-/// What one override rule changed in a manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OverrideChange {
-    /// The override policy.
-    pub policy: ObjectRef,
-    /// `file:line` of the policy.
-    pub origin: String,
-    /// The paths that differ after it, as JSON pointers; empty when the rule applied but changed nothing.
-    pub paths: Vec<String>,
-}
-
-/// Why an object is placed as it is.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explanation {
-    /// The dialect's name.
-    pub dialect: &'static str,
-    /// How the policy was chosen, and which others matched, one sentence each.
-    pub policy: Vec<String>,
-    /// The steps of the computation, one line each.
-    pub steps: Vec<String>,
-    /// Whether the policy got as many clusters as it asks for, where the dialect reports that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fulfilled: Option<bool>,
-    /// One row for each cluster of the inventory, sorted by name; then one for each cluster that the policy
-    /// names and the inventory does not have.
-    pub clusters: Vec<ClusterVerdict>,
-    /// The decision itself.
-    pub placement: Placement,
-    /// The object on the host in which the control plane records the decision, if it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rewritten: Option<Value>,
-    /// How far the deletion is, where the object is being deleted on the control plane's host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletion_progress: Option<DeletionProgress>,
-    /// How the object is rolled out, where the control plane does that in steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<rollout::Rollout>,
-}
-
-/// The verdict on one cluster.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterVerdict {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// Whether the object is placed there.
-    pub chosen: bool,
-    /// The filter that refused it, if one did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused_by: Option<&'static str>,
-    /// The score, where the dialect scores.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<i64>,
-    /// The replicas given, where the dialect decides them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i64>,
-    /// Why, in a sentence.
-    pub why: String,
 }

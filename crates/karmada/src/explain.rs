@@ -39,7 +39,7 @@ pub(super) fn explain(
     let placement = placed.cloned().unwrap_or(placement);
     trace.steps(|| manifest::completions_by_chance(plane, &placement, template));
     trace.steps(|| resolved_by_chance(plane, &placement));
-    let needed = placement.required_by.first().map(|by| format!("needed by {by}"));
+    let needed = placement.required_by.first().map(|by| format!("follows {by}, which refers to it"));
     for row in clusters.iter_mut().filter(|row| !row.chosen) {
         if placement.clusters.has(&row.cluster) {
             row.chosen = true;

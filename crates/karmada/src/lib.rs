@@ -18,7 +18,7 @@ use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, FailedOver, Health, HubKinds, Input,
     LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
-    Subject, Variant,
+    Starter, Subject, Variant,
 };
 
 mod affinity;
@@ -50,6 +50,7 @@ mod references;
 mod revise;
 mod schedule;
 mod selector;
+mod starter;
 mod thirdparty;
 mod validate;
 mod version;
@@ -82,6 +83,7 @@ impl Dialect for Karmada {
             ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
             ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
             ("apps.karmada.io", "WorkloadRebalancer")
+            | ("policy.karmada.io", "ClusterTaintPolicy")
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
@@ -106,6 +108,10 @@ impl Dialect for Karmada {
 
     fn settings(&self) -> &'static [&'static str] {
         &[release::SETTING, FEATURE_GATES]
+    }
+
+    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters, templates)
     }
 
     fn importer(&self) -> Option<Importer> {

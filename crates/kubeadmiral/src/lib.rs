@@ -19,7 +19,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, References, Subject, Unschedulable, Variant,
+    Placement, Previous, Reads, References, Starter, Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -51,6 +51,7 @@ mod profile;
 mod references;
 mod schedule;
 mod source;
+mod starter;
 mod trigger;
 mod types;
 mod validate;
@@ -100,6 +101,10 @@ impl Dialect for KubeAdmiral {
 
     fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
         Ok(hub::memory_of(hub))
+    }
+
+    fn starter(&self, clusters: &[String], _: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters)
     }
 
     fn importer(&self) -> Option<Importer> {

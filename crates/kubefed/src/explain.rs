@@ -38,7 +38,8 @@ pub(super) fn explain(
 
 fn policy_words(plane: &KubeFedPlane<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
     let federated = decision.federated;
-    let mut lines = vec![format!("{} ({}) holds it", federated.object.id, federated.object.origin)];
+    let mut lines =
+        vec![format!("{} ({}) contains its template", federated.object.id, federated.object.origin)];
     match &decision.preference {
         Some((preference, Ok(_))) => {
             let object = preference.object;
@@ -56,7 +57,7 @@ fn policy_words(plane: &KubeFedPlane<'_>, decision: &Decision<'_, '_>) -> Vec<St
         None => {}
     }
     if let Some(namespace) = plane.namespace_of(federated).filter(|_| decision.namespace.is_some()) {
-        lines.push(format!("{} ({}) limits it", namespace.object.id, namespace.object.origin));
+        lines.push(format!("{} ({}) limits its clusters", namespace.object.id, namespace.object.origin));
     }
     if let Some(refusal) = &decision.refusal {
         lines.push(format!("{}: {}", refusal.reason, refusal.message));

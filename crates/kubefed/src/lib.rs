@@ -21,7 +21,7 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, References, Variant,
+    Placement, Previous, Reads, References, Starter, Variant,
 };
 
 mod api;
@@ -45,6 +45,7 @@ mod overrides;
 mod placement;
 mod preference;
 mod references;
+mod starter;
 mod types;
 mod v1;
 mod validate;
@@ -117,6 +118,10 @@ impl Dialect for KubeFed {
 
     fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
         Ok(hub::memory_of(hub))
+    }
+
+    fn starter(&self, clusters: &[String], _: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters)
     }
 
     fn importer(&self) -> Option<Importer> {

@@ -24,7 +24,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation, Placement,
-    Plan, Previous, Reads, References, Release, Rendered, Variant, Withheld,
+    Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -52,6 +52,7 @@ pub mod rollout;
 mod schedule;
 mod selection;
 mod shared;
+mod starter;
 mod validate;
 mod version;
 mod waves;
@@ -117,6 +118,10 @@ impl Dialect for KubeFleet {
 
     fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         version::installed(objects)
+    }
+
+    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters, templates)
     }
 
     fn importer(&self) -> Option<Importer> {

@@ -233,7 +233,7 @@ pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Ob
 }
 
 /// The lists of the wanted kinds of a version.
-fn listable<'k>(version: &str, served: &Value, wanted: &'k HubKinds) -> Vec<List> {
+fn listable(version: &str, served: &Value, wanted: &HubKinds) -> Vec<List> {
     let resources = served["resources"].as_array().into_iter().flatten();
     let is_wanted = |resource: &&Value| {
         let kind = resource["kind"].as_str().unwrap_or_default();

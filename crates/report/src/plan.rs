@@ -37,9 +37,9 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     let width = style.width.filter(|_| !context.wide);
     let full = style.full || context.wide || width.is_none();
     // Where a control plane schedules placements, the row of one says what the rows of its objects say.
-    let told =
+    let says_nothing =
         |row: &Placement| !context.wide && row.unschedulable.is_none() && (context.is_policy)(&row.object);
-    let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !told(row)).collect();
+    let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !says_nothing(row)).collect();
     let rows = rows(&placements, width.is_some() && !style.full);
     let columns = Columns::fit(&rows, width);
     let mut out = String::new();
@@ -141,8 +141,8 @@ fn row(placement: &Placement, object: String) -> Row<'_> {
     let policy = match (&placement.policy, placement.required_by.first()) {
         (Some(policy), _) => policy.to_string(),
         (None, Some(by)) => match placement.required_by.len() {
-            1 => format!("needed by {by}"),
-            n => format!("needed by {by} and {} more", n - 1),
+            1 => format!("follows {by}"),
+            n => format!("follows {by} and {} more", n - 1),
         },
         (None, None) => "(every cluster)".to_owned(),
     };

@@ -75,6 +75,46 @@ pub struct Row {
     pub tightest: Option<Room>,
 }
 
+/// Whether the expectations of scenarios hold, for scripts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScenarioResults {
+    /// `federate.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `ScenarioResults`.
+    pub kind: &'static str,
+    /// One result per scenario.
+    pub results: Vec<ScenarioResult>,
+}
+
+/// Whether the expectations of a scenario hold.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScenarioResult {
+    /// The scenario.
+    pub name: String,
+    /// The expectations that do not hold, one sentence each.
+    pub violations: Vec<String>,
+}
+
+impl ScenarioResults {
+    /// The results as text.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for ScenarioResult { name, violations } in &self.results {
+            if violations.is_empty() {
+                let _ = writeln!(out, "✓ {name}");
+            } else {
+                let _ = writeln!(out, "✗ {name}");
+            }
+            for violation in violations {
+                let _ = writeln!(out, "    {violation}");
+            }
+        }
+        out
+    }
+}
+
 /// Numbers of replicas over all objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -154,12 +194,7 @@ impl<'a> WhatIf<'a> {
         let _ = writeln!(out, "\n{}", style.bold("Timeline"));
         for stage in self.timeline {
             let at = format!("t+{}", duration(stage.seconds));
-            let effect = match (stage.moved, stage.lost, stage.regained) {
-                (0, 0, 0) => "nothing moves".to_owned(),
-                (moved, lost, regained) => {
-                    format!("{} moved, {lost} replicas lost, {regained} regained", counted(moved, "object"))
-                }
-            };
+            let effect = effect(stage);
             for (row, text) in stage.events.iter().map(String::as_str).chain([effect.as_str()]).enumerate() {
                 let _ = writeln!(out, "  {:<8} {text}", if row == 0 { at.as_str() } else { "" });
             }
@@ -188,6 +223,18 @@ impl<'a> WhatIf<'a> {
 /// How many objects are shown, unless all are to be shown.
 const LOSSES: usize = 20;
 
+/// What moves in a stage.
+fn effect(stage: &Stage) -> String {
+    let replicas = |number: i64| counted(usize::try_from(number).unwrap_or(0), "replica");
+    let parts = [
+        (stage.moved > 0).then(|| format!("{} moved", counted(stage.moved, "object"))),
+        (stage.lost > 0).then(|| format!("{} lost", replicas(stage.lost))),
+        (stage.regained > 0).then(|| format!("{} regained", replicas(stage.regained))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "nothing moves".to_owned() } else { parts.join(", ") }
+}
+
 /// How many clusters are shown, unless all are to be shown.
 const ROOMS: usize = 10;
 
@@ -203,6 +250,11 @@ fn loss_cells(loss: &Loss) -> [String; 5] {
     let note = if loss.nowhere { "runs nowhere" } else { "" };
     let number = |n: i64| n.to_string();
     [loss.object.to_string(), number(loss.lost), number(loss.regained), number(loss.left), note.to_owned()]
+}
+
+/// The cells without that of the tightest resource.
+fn without_room<T>([unit, moved, lost, regained, missing, _, nowhere]: [T; 7]) -> [T; 6] {
+    [unit, moved, lost, regained, missing, nowhere]
 }
 
 fn tightest(room: &Room) -> String {
@@ -250,10 +302,8 @@ impl WhatIfEach<'_> {
         if known {
             table(&mut out, head, &rows, style);
         } else {
-            let without = |[a, b, c, d, e, _, g]: [String; 7]| [a, b, c, d, e, g];
-            let rows: Vec<[String; 6]> = rows.into_iter().map(without).collect();
-            let [a, b, c, d, e, _, g] = head;
-            table(&mut out, [a, b, c, d, e, g], &rows, style);
+            let rows: Vec<[String; 6]> = rows.into_iter().map(without_room).collect();
+            table(&mut out, without_room(head), &rows, style);
         }
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = counted(self.rows.len(), self.each);

@@ -1,9 +1,12 @@
 //! `federate check`: errors and likely mistakes in a repo.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
+use federate_engine::whatif::{may_hold_scenarios, scenarios};
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Role;
+use federate_yaml::Position;
 
 use crate::Session;
 
@@ -21,7 +24,37 @@ impl Session {
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
         engine.mistakes(self.rendering(), &mut found);
         found.extend(self.missing());
+        found.extend(self.scenarios());
         self.ordered(found)
+    }
+
+    /// The expectations of the repo's scenarios that do not hold.
+    fn scenarios(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let what_if = OnceCell::new();
+        for (path, text) in self.repo().texts.iter().filter(|(_, text)| may_hold_scenarios(text)) {
+            for scenario in scenarios(text) {
+                let result = scenario.and_then(|scenario| {
+                    let what_if = what_if.get_or_init(|| self.what_if());
+                    let violations = what_if.violations(&scenario).map_err(|why| (scenario.line, why))?;
+                    Ok((scenario, violations))
+                });
+                let at = |line: u32| Some(Position { line, column: 1 });
+                match result {
+                    Err((line, why)) => found.push(
+                        Finding::in_file(Severity::Error, "invalid-scenario", path, at(line), why)
+                            .help("`federate help whatif` describes the events"),
+                    ),
+                    Ok((scenario, violations)) => found.extend(violations.into_iter().map(|violation| {
+                        let (name, at) = (&scenario.name, at(scenario.line));
+                        let message = format!("scenario {name}: {violation}");
+                        Finding::in_file(Severity::Warning, "expectation-failed", path, at, message)
+                            .help("`federate whatif` shows the whole effect of the scenario")
+                    })),
+                }
+            }
+        }
+        found
     }
 
     /// Findings about what a repo needs and this one lacks: objects, clusters, policies.

@@ -13,6 +13,7 @@ use federate_report::explanation::{Changed, ChangedManifest, Explained, Explaine
 use federate_report::plan;
 
 use crate::Session;
+use crate::keeps_out;
 use crate::kind_name::KindName;
 
 /// What a name stands for.
@@ -126,7 +127,9 @@ impl Session {
 
     /// Why an object is placed nowhere. `found` are the findings about it.
     pub fn explain_unplaced(&self, object: &ObjectRef, found: &[Finding]) -> Unplaced {
-        let origin = self.repo().template(object).map(|template| template.object.origin.to_string());
+        let template = self.repo().template(object).map(|template| &template.object);
+        let origin = template.map(|template| template.origin.to_string());
+        let policies = template.map(|template| keeps_out::lines(self, template)).unwrap_or_default();
         let reason = |finding: &Finding| match &finding.help {
             Some(help) => format!("{}: {help}", finding.message),
             None => finding.message.clone(),
@@ -135,7 +138,7 @@ impl Session {
         if reasons.is_empty() {
             reasons.push("no policy matches it".to_owned());
         }
-        Unplaced { object: object.clone(), origin, reasons, policies: Vec::new() }
+        Unplaced { object: object.clone(), origin, reasons, policies }
     }
 
     /// Explains the placement and the overrides of an object; `None` if no control plane handles it.

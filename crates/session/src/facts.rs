@@ -35,7 +35,7 @@ impl Session {
             let settings = Settings { previous: Previous::default(), ..self.settings().clone() };
             let names: Vec<String> = earlier.clusters.iter().map(described).collect();
             let fact = format!("the earlier placement on {}", names.join(", "));
-            facts.extend(deciding.fact("placement", None, fact, &before, self.clusters(), &settings));
+            facts.extend(deciding.fact("placement", None, fact, before.as_ref(), self.clusters(), &settings));
         }
         for (kind, without) in KINDS {
             let observed = |cluster: &&Cluster| stored.clusters.iter().any(|c| c.object.id == cluster.id);
@@ -48,7 +48,7 @@ impl Session {
                 let mut clusters = self.clusters().to_vec();
                 clusters[at] = other;
                 let name = Some(cluster.name.clone());
-                facts.extend(deciding.fact(kind, name, fact, &before, &clusters, self.settings()));
+                facts.extend(deciding.fact(kind, name, fact, before.as_ref(), &clusters, self.settings()));
             }
         }
         facts
@@ -80,13 +80,13 @@ impl Deciding<'_> {
         kind: &'static str,
         cluster: Option<federate_kubernetes::ClusterName>,
         fact: String,
-        before: &Option<Placement>,
+        before: Option<&Placement>,
         clusters: &[Cluster],
         settings: &Settings,
     ) -> Option<Fact> {
         let without = self.decide(clusters, settings);
-        let place = |row: &Option<Placement>| row.as_ref().map(|row| row.clusters.clone());
-        if place(&without) == place(before) {
+        let place = |row: Option<&Placement>| row.map(|row| row.clusters.clone());
+        if place(without.as_ref()) == place(before) {
             return None;
         }
         let names: Vec<String> = without.iter().flat_map(|row| row.clusters.iter().map(described)).collect();
@@ -144,7 +144,9 @@ fn spacious(cluster: &Cluster) -> Option<(Cluster, String)> {
     let free: Vec<String> = capacity.available.iter().map(|(name, free)| format!("{name} {free}")).collect();
     let plenty = Quantity::parse("1P").unwrap_or_default();
     for amounts in [&mut capacity.total, &mut capacity.allocatable, &mut capacity.available] {
-        amounts.values_mut().for_each(|amount| *amount = plenty);
+        for amount in amounts.values_mut() {
+            *amount = plenty;
+        }
     }
     // A shape with the most resources holds everything.
     if let Some(shape) = capacity.shapes.as_mut().and_then(|shapes| shapes.last_mut()) {

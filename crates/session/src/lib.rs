@@ -29,6 +29,7 @@ pub mod commit;
 mod comparison;
 mod explain;
 mod facts;
+mod keeps_out;
 mod kind_name;
 #[cfg(feature = "live")]
 mod look;

@@ -8,7 +8,7 @@ use federate_dialect::Previous;
 use federate_engine::Settings;
 use federate_engine::change::{self, Changes, DigestKey, Side};
 use federate_engine::whatif::{
-    Event, Loss, Room, Scenario, Selection, Stage, State, TimelineOptions, Unit, losses, rooms,
+    Event, Loss, Room, Scenario, ScenarioFile, Selection, Stage, State, TimelineOptions, Unit, losses, rooms,
 };
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, File};
@@ -128,6 +128,30 @@ impl WhatIf<'_> {
         let all: Result<Vec<UnitOutcome>, String> = units.into_par_iter().map(outcome).collect();
         let mut all = all?;
         all.sort_by(|a, b| b.outcome.weight().cmp(&a.outcome.weight()).then_with(|| a.name.cmp(&b.name)));
+        Ok(all)
+    }
+
+    /// What a scenario with expectations does not fulfil, one sentence each.
+    ///
+    /// # Errors
+    ///
+    /// If the scenario names something that does not exist.
+    pub fn violations(&self, file: &ScenarioFile) -> Result<Vec<String>, String> {
+        let scenarios =
+            WhatIf { session: self.session, settings: self.settings.clone(), options: file.options };
+        let units = if let Some((unit, pairs)) = file.each {
+            scenarios.each(unit, pairs, &file.scenario)?
+        } else {
+            let (name, clusters) = (String::new(), BTreeSet::new());
+            vec![UnitOutcome { name, clusters, outcome: scenarios.outcome(&file.scenario)? }]
+        };
+        let mut all = Vec::new();
+        for UnitOutcome { name, outcome, .. } in &units {
+            let lost = if name.is_empty() { String::new() } else { format!("without {name}, ") };
+            let repo = self.session.repo();
+            let violated = file.expect.iter().flat_map(|expect| expect.violations(repo, &outcome.losses));
+            all.extend(violated.map(|violation| format!("{lost}{violation}")));
+        }
         Ok(all)
     }
 

@@ -31,6 +31,7 @@ pub struct ObjectChange {
     pub clusters: Vec<ClusterName>,
     /// For an added object, whether other clusters had it before. For a removed one, whether other clusters still
     /// have it.
+    #[serde(rename = "onOtherClusters")]
     pub elsewhere: bool,
     /// The path of the replicas field, if it differs exactly as the change of the placement says.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,8 @@ pub struct PlacementChange {
     pub replicas: Pair<i64>,
     /// The clusters that differ, sorted by name.
     pub clusters: Vec<ReplicaShift>,
-    /// The reason why the object cannot be scheduled, on each side.
+    /// The reason why the object cannot be scheduled, on each side; left out if it can be on both.
+    #[serde(default, skip_serializing_if = "Pair::is_none")]
     pub unschedulable: Pair<Unschedulable>,
     /// The clusters to which updates are suspended on the later side only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +67,19 @@ pub struct Pair<T> {
     /// The later value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<T>,
+}
+
+impl<T> Default for Pair<T> {
+    fn default() -> Self {
+        Self { from: None, to: None }
+    }
+}
+
+impl<T> Pair<T> {
+    /// Whether there is no value on either side.
+    fn is_none(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
 }
 
 impl<T: PartialEq> Pair<T> {

@@ -13,6 +13,7 @@ use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, Taint};
 use federate_repo::Repo;
 
+mod file;
 mod losses;
 mod parse;
 mod room;
@@ -20,6 +21,7 @@ mod scale;
 mod selection;
 mod timeline;
 
+pub use file::{Expectation, ScenarioFile, may_hold_scenarios, scenarios};
 pub use losses::{Loss, State, losses};
 pub use room::{Room, rooms};
 pub use scale::Workload;

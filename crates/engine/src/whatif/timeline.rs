@@ -173,12 +173,17 @@ impl Run<'_, '_> {
         let up_before = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
         let mut events = step.what;
         self.change(seconds, step.clusters, &step.removed);
-        let evicted = self.fail_over(seconds);
-        if changed || evicted > 0 {
+        let (evicted, finished) = self.fail_over(seconds);
+        if changed || evicted + finished > 0 {
             self.plan();
         }
-        if evicted > 0 {
-            events.push(format!("{evicted} placements evicted or evictions done"));
+        for (number, one, several) in [
+            (evicted, "placement is evicted", "placements are evicted"),
+            (finished, "eviction is done", "evictions are done"),
+        ] {
+            if number > 0 {
+                events.push(format!("{number} {}", if number == 1 { one } else { several }));
+            }
         }
         let moved = moved(&before, &self.timeline.plan);
         let repo = &self.timeline.world.repo;
@@ -207,10 +212,10 @@ impl Run<'_, '_> {
         self.timeline.world.clusters.retain(|cluster| !removed.contains(&cluster.name));
     }
 
-    /// Evicts placements; returns how many were evicted, or whose eviction ended.
-    fn fail_over(&mut self, seconds: i64) -> usize {
+    /// Evicts placements; returns how many were evicted, and how many evictions ended.
+    fn fail_over(&mut self, seconds: i64) -> (usize, usize) {
         if !self.options.failover {
-            return 0;
+            return (0, 0);
         }
         let since = |cluster: &str, taint: &Taint| {
             let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
@@ -219,11 +224,12 @@ impl Run<'_, '_> {
         let moment = Moment { seconds, since: &since, evicted: &self.evicted, failover: true };
         let world = &self.timeline.world;
         let engine = Engine::new(self.dialects, &world.repo, &world.clusters, self.settings);
-        let (mut count, mut all) = (0, Vec::new());
+        let (mut evicted, mut finished, mut all) = (0, 0, Vec::new());
         for row in &mut self.timeline.plan.placements {
             let Some(plane) = engine.plane(&row.dialect) else { continue };
             let done = plane.fail_over(row, &moment);
-            count += done.evicted.len() + done.finished.len();
+            evicted += done.evicted.len();
+            finished += done.finished.len();
             all.push((row.object.clone(), done));
         }
         for (object, done) in all {
@@ -240,7 +246,7 @@ impl Run<'_, '_> {
                 self.steps.entry((next, 0)).or_default();
             }
         }
-        count
+        (evicted, finished)
     }
 
     fn plan(&mut self) {

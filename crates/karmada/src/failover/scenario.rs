@@ -61,7 +61,7 @@ fn step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> Loss
 
 /// The taint policies of a repo, the oldest first.
 fn policies(repo: &Repo) -> Vec<TaintPolicy> {
-    let objects = repo.templates.iter().map(|template| &template.object);
+    let objects = repo.claimed(NAME, Role::Other);
     let is_policy =
         |object: &&Object| object.id.group() == "policy.karmada.io" && object.id.kind == "ClusterTaintPolicy";
     let mut policies: Vec<TaintPolicy> =
@@ -94,7 +94,7 @@ pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &mut Placement, moment: &Mome
     let applied = memory.applied_placement.as_ref();
     let applied = applied.and_then(|applied| defaults::placement(applied, &plane.behaviour));
     let tolerations = applied.map(|placement| placement.cluster_tolerations).unwrap_or_default();
-    for placed in row.clusters.iter() {
+    for placed in &row.clusters {
         let Some(cluster) = plane.clusters.iter().find(|cluster| cluster.name == placed.name) else {
             continue;
         };
@@ -134,5 +134,7 @@ fn end(row: &Placement, memory: &mut SchedulerMemory, moment: &Moment<'_>, done:
         waits.push(began + timeout + 1);
         true
     });
-    waits.into_iter().for_each(|end| done.wait(end));
+    for end in waits {
+        done.wait(end);
+    }
 }

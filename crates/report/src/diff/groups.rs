@@ -23,8 +23,8 @@ impl Move<'_> {
             (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
             (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
             (None, None, []) => String::new(),
-            (None, None, [only]) => format!("needed by {}", name(only)),
-            (None, None, [first, rest @ ..]) => format!("needed by {} and {} more", name(first), rest.len()),
+            (None, None, [only]) => format!("follows {}", name(only)),
+            (None, None, [first, rest @ ..]) => format!("follows {} and {} more", name(first), rest.len()),
         }
     }
 }

@@ -1,0 +1,35 @@
+//! The objects that a new repo starts with.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use federate_dialect::Starter;
+use federate_kubernetes::ObjectRef;
+
+/// A policy that selects the kinds of the templates, or common kinds if there are none. Namespaces need no policy.
+pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+    let mut kinds: BTreeSet<(&str, &str)> =
+        templates.iter().map(|id| (id.api_version.as_str(), id.kind.as_str())).collect();
+    kinds.remove(&("v1", "Namespace"));
+    if kinds.is_empty() {
+        kinds.extend([("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap")]);
+    }
+    let selectors: Vec<Value> =
+        kinds.iter().map(|(version, kind)| json!({"apiVersion": version, "kind": kind})).collect();
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "everywhere"},
+        "spec": {"resourceSelectors": selectors, "placement": {"clusterAffinity": {}}},
+    });
+    let cluster = |name: &String| {
+        json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "metadata": {"name": name, "labels": {}},
+            "spec": {"syncMode": "Push", "region": ""},
+        })
+    };
+    Starter { inventory: clusters.iter().map(cluster).collect(), policy: Some(policy), note: None }
+}

@@ -1,0 +1,30 @@
+//! The objects that a new repo starts with.
+
+use serde_json::json;
+
+use federate_dialect::Starter;
+
+/// A policy that templates name in a label.
+pub(super) fn starter(clusters: &[String]) -> Starter {
+    let policy = json!({
+        "apiVersion": "core.kubeadmiral.io/v1alpha1",
+        "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "everywhere"},
+        "spec": {"schedulingMode": "Duplicate"},
+    });
+    let cluster = |name: &String| {
+        json!({
+            "apiVersion": "core.kubeadmiral.io/v1alpha1",
+            "kind": "FederatedCluster",
+            "metadata": {"name": name, "labels": {}},
+            "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
+        })
+    };
+    Starter {
+        inventory: clusters.iter().map(cluster).collect(),
+        policy: Some(policy),
+        note: Some(
+            "label each object that the policy should place: kubeadmiral.io/cluster-propagation-policy-name: everywhere",
+        ),
+    }
+}

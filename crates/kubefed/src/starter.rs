@@ -1,0 +1,24 @@
+//! The objects that a new repo starts with.
+
+use serde_json::json;
+
+use federate_dialect::Starter;
+
+/// Clusters only: federated objects contain their placement.
+pub(super) fn starter(clusters: &[String]) -> Starter {
+    let cluster = |name: &String| {
+        json!({
+            "apiVersion": "core.kubefed.io/v1beta1",
+            "kind": "KubeFedCluster",
+            "metadata": {"name": name, "namespace": "kube-federation-system", "labels": {}},
+            "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
+        })
+    };
+    Starter {
+        inventory: clusters.iter().map(cluster).collect(),
+        policy: None,
+        note: Some(
+            "KubeFed has no policies: `federate import -f FILE --as kubefed` wraps objects in federated ones",
+        ),
+    }
+}

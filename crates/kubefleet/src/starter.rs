@@ -1,0 +1,45 @@
+//! The objects that a new repo starts with.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use federate_dialect::Starter;
+use federate_kubernetes::ObjectRef;
+
+/// A placement that selects the namespaces of the templates, with what is in them, and cluster-scoped templates by
+/// name.
+pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+    let mut selected: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
+    for id in templates {
+        let (group, version) = id.api_version.split_once('/').unwrap_or(("", &id.api_version));
+        match &id.namespace {
+            Some(namespace) => selected.insert(("", "Namespace", namespace), "v1"),
+            None => selected.insert((group, &id.kind, &id.name), version),
+        };
+    }
+    if selected.is_empty() {
+        selected.insert(("", "Namespace", "shop"), "v1");
+    }
+    let selector = |((group, kind, name), version): (&(&str, &str, &str), &&str)| json!({"group": group, "version": version, "kind": kind, "name": name});
+    let policy = json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "everywhere"},
+        "spec": {
+            "resourceSelectors": selected.iter().map(selector).collect::<Vec<Value>>(),
+            "policy": {"placementType": "PickAll"},
+        },
+    });
+    let cluster = |name: &String| {
+        let identity =
+            json!({"apiGroup": "", "kind": "ServiceAccount", "name": name, "namespace": "fleet-system"});
+        json!({
+            "apiVersion": "cluster.kubernetes-fleet.io/v1",
+            "kind": "MemberCluster",
+            "metadata": {"name": name, "labels": {}},
+            "spec": {"identity": identity},
+        })
+    };
+    Starter { inventory: clusters.iter().map(cluster).collect(), policy: Some(policy), note: None }
+}

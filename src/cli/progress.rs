@@ -1,0 +1,70 @@
+//! A line on the terminal while a command works for more than a second: what it does, and for how long.
+//!
+//! The line is on standard error, only if that is a terminal, and goes before anything is printed.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// After this time, the line appears.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time between two updates of the line.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The state of the line.
+struct State {
+    /// What the command does; `None` if the line is off.
+    phase: Option<&'static str>,
+    /// Whether the line is on the screen.
+    shown: bool,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { phase: None, shown: false });
+
+/// Shows that the command works, until [`stop`] is called.
+pub(super) fn start(phase: &'static str) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    state().phase = Some(phase);
+    // Without a thread there is no line, which is no error.
+    let _ = thread::Builder::new().spawn(tick);
+}
+
+/// Names what the command does now.
+pub(super) fn phase(phase: &'static str) {
+    let mut state = state();
+    if state.phase.is_some() {
+        state.phase = Some(phase);
+    }
+}
+
+/// Removes the line for good.
+pub(super) fn stop() {
+    let mut state = state();
+    state.phase = None;
+    if std::mem::take(&mut state.shown) {
+        let _ = io::stderr().lock().write_all(b"\r\x1b[K");
+    }
+}
+
+fn tick() {
+    let started = Instant::now();
+    thread::sleep(PATIENCE);
+    loop {
+        {
+            let mut state = state();
+            let Some(phase) = state.phase else { return };
+            let line = format!("\r{phase}… ({} s)\x1b[K", started.elapsed().as_secs());
+            let _ = io::stderr().lock().write_all(line.as_bytes());
+            state.shown = true;
+        }
+        thread::sleep(TICK);
+    }
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
