@@ -72,7 +72,7 @@ pub(crate) fn send(
         for message in messages {
             // Addresses of webhooks are credentials.
             let host = message.address.host().unwrap_or_default().to_owned();
-            if let Err(why) = deliver(message) {
+            if let Err(why) = deliver(&message) {
                 tracing::warn!(sync, host, why, "a notification was not accepted");
             }
         }
@@ -209,7 +209,7 @@ fn signature(token: &str, body: &[u8]) -> String {
 }
 
 /// Sends a message, and again if the server does not answer or is busy.
-fn deliver(message: Message) -> Result<(), String> {
+fn deliver(message: &Message) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {

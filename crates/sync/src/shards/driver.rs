@@ -65,7 +65,7 @@ impl Inner {
         let before = self.with(|replica| (replica.held(), replica.alive().clone()));
         let requests = self.with(|replica| replica.requests(&list, asked, answered));
         for request in requests {
-            self.send(request);
+            self.send(&request);
         }
         let after = self.with(|replica| (replica.held(), replica.alive().clone()));
         if before != after {
@@ -75,8 +75,8 @@ impl Inner {
         Ok(before.0 != after.0)
     }
 
-    fn send(&self, request: Request) {
-        let sent = match &request {
+    fn send(&self, request: &Request) {
+        let sent = match request {
             Request::Take(lane, lease) => match self.store.put(lease) {
                 Ok(true) => {
                     self.with(|replica| replica.taken(*lane));

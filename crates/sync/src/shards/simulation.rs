@@ -137,7 +137,7 @@ enum Renewing {
     Pause,
     Asked(u64),
     Answered { asked: u64, list: Vec<Lease> },
-    Renewing { asked: u64, answered: u64, list: Vec<Lease>, sent: u64 },
+    Answering { asked: u64, answered: u64, list: Vec<Lease>, sent: u64 },
     Sending(Vec<Request>),
 }
 
@@ -145,7 +145,7 @@ enum Renewing {
 enum Working {
     Pause,
     Entered(BTreeSet<u32>),
-    Working { lanes: BTreeSet<u32>, published: Published, left: Vec<String>, read: Option<u64> },
+    Applying { lanes: BTreeSet<u32>, published: Published, left: Vec<String>, read: Option<u64> },
 }
 
 /// A process.
@@ -299,9 +299,9 @@ impl World {
             Renewing::Pause => Renewing::Asked(now),
             Renewing::Asked(asked) => Renewing::Answered { asked, list: self.servers.list() },
             Renewing::Answered { asked, list } => {
-                Renewing::Renewing { asked, answered: now, list, sent: now }
+                Renewing::Answering { asked, answered: now, list, sent: now }
             }
-            Renewing::Renewing { asked, answered, list, sent } => {
+            Renewing::Answering { asked, answered, list, sent } => {
                 let renewal = process.replica.renewal(&list);
                 if let Some(true) = renewal.and_then(|lease| self.send(Write::Lease(lease))) {
                     process.replica.renewed(time(sent), time(now));
@@ -336,23 +336,23 @@ impl World {
                 let published = self.servers.record.1.clone();
                 let names = (0..CLUSTERS).map(|at| format!("c{at}"));
                 let left = names.filter(|name| lanes.contains(&lane_of(name))).collect();
-                Working::Working { lanes, published, left, read: None }
+                Working::Applying { lanes, published, left, read: None }
             }
-            Working::Working { lanes, left, .. } if left.is_empty() => {
+            Working::Applying { lanes, left, .. } if left.is_empty() => {
                 process.replica.leave(&lanes);
                 return 1_000;
             }
-            Working::Working { lanes, published, left, read: None } => {
+            Working::Applying { lanes, published, left, read: None } => {
                 let read = self.servers.clusters.get(&left[0]).map_or(0, |cluster| cluster.0);
-                Working::Working { lanes, published, left, read: Some(read) }
+                Working::Applying { lanes, published, left, read: Some(read) }
             }
-            Working::Working { lanes, published, mut left, read: Some(read) } => {
+            Working::Applying { lanes, published, mut left, read: Some(read) } => {
                 let name = left.remove(0);
                 // A request that was checked may arrive any time later.
                 if process.replica.holds(lane_of(&name), time(self.now)) {
                     self.send(Write::Cluster(name, read, published.clone()));
                 }
-                Working::Working { lanes, published, left, read: None }
+                Working::Applying { lanes, published, left, read: None }
             }
         };
         self.delay()
