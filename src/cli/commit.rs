@@ -104,7 +104,8 @@ impl Commit {
             Error::Open(fault) => fault,
             error => Fault::Failed(error.to_string()),
         })?;
-        let findings = session.findings();
+        let mut findings = session.findings();
+        findings.extend(session.secrets_in_clear());
         self.args.report(&session, &findings);
         let Some(branches) = branches else {
             say("nothing was committed; --keep-going skips the objects with errors and commits the rest\n");

@@ -178,7 +178,10 @@ impl Members<'_> {
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
         let (actions, dry_run) = match &self.reader {
-            Reader::Dump => (reconciler.observed(), true),
+            Reader::Dump => {
+                print_lines("warning", &without_dump(&reconciler.unobserved()));
+                (reconciler.observed(), true)
+            }
             Reader::Servers(servers) => {
                 let remember = Some(&surveyed).filter(|_| self.remember);
                 (servers.reconcile(&session, &reconciler, remember)?, servers.dry_run.is_some())
@@ -220,6 +223,18 @@ impl Members<'_> {
     fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
         Ok(Surveyed {})
     }
+}
+
+/// The warning about clusters that nothing is known about, so that silence does not mean that they are as rendered.
+fn without_dump(clusters: &[&str]) -> Vec<String> {
+    if clusters.is_empty() {
+        return Vec::new();
+    }
+    let names = federate_kubernetes::finding::list(clusters, 10);
+    vec![format!(
+        "no dump of {names}: nothing is decided about them; add a folder with the name of each cluster (an empty one \
+         means that it has no objects)"
+    )]
 }
 
 /// Why `--remember` and `--observed` exclude each other.

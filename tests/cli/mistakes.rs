@@ -173,3 +173,46 @@ fn every_code_of_these_findings_is_explained() {
         Sandbox::new().run(&format!("check --explain {code}")).code(0);
     }
 }
+
+#[test]
+fn a_secret_in_clear_is_named_before_it_is_committed() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\nstringData: {a: hunter2}\n";
+    let repo = Sandbox::web().file("secret.yaml", secret);
+    repo.write(
+        "policy.yaml",
+        repo.read("policy.yaml").replace("  placement:", "  - {apiVersion: v1, kind: Secret}\n  placement:"),
+    );
+    for line in ["init -q", "add .", "commit -qm first"] {
+        repo.git(line);
+    }
+    for ran in [repo.run("check").code(1), repo.run("commit --branch rendered").code(0)] {
+        let all = ran.out + &ran.err;
+        assert!(all.contains("warning[secret-in-clear]") && all.contains("secret.yaml:3"), "{all}");
+        assert!(!all.contains("hunter2"), "{all}");
+    }
+    repo.write(
+        "secret.yaml",
+        format!("{}sops: {{version: '3'}}\n", secret.replace("hunter2", "'ENC[AES256_GCM]'")),
+    );
+    repo.run("check").code(0);
+}
+
+#[test]
+fn a_kind_that_a_crd_of_the_repo_defines_is_no_typo() {
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: tests.test.karmada.io}\n\
+        spec: {group: test.karmada.io, scope: Namespaced, names: {kind: Test, plural: tests}, versions: [{name: v1, served: true, \
+        storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n---\napiVersion: test.karmada.io/v1\nkind: Test\n\
+        metadata: {name: a, namespace: shop}\n";
+    let out = Sandbox::web().file("test.yaml", definition).run("check").code(1).out;
+    assert!(out.contains("no policy places Test shop/a") && !out.contains("unknown-group"), "{out}");
+}
+
+#[test]
+fn clusters_without_a_dump_are_named() {
+    let repo = Sandbox::web().file("live/m1/web.yaml", "");
+    let ran = repo.run("drift --observed live --karmada-version 1.16");
+    assert!(ran.err.contains("warning: no dump of m2: nothing is decided about them"), "{ran:#?}");
+    let both = Sandbox::web().file("live/m1/a.yaml", "").file("live/m2/a.yaml", "");
+    assert!(!both.run("drift --observed live").err.contains("no dump"));
+}

@@ -108,9 +108,10 @@ impl Lint<'_> {
 
     fn field(&mut self, of: &Type, key: &str, value: &Value) {
         let Some(parts) = of.parts() else { return };
-        self.below(key, |lint| match parts.get(key) {
-            Some(ty) => lint.value(ty, value),
-            None => {
+        self.below(key, |lint| {
+            if let Some(ty) = parts.get(key) {
+                lint.value(ty, value);
+            } else {
                 let known: Vec<&str> = parts.fields.into_iter().flatten().map(|(k, _)| k.as_str()).collect();
                 lint.unknown(key, &known);
             }

@@ -6,7 +6,7 @@ pub(super) const KINDS: [GroupKinds; 5] = [
     GroupKinds::new(
         "core.kubefed.io",
         "ClusterPropagatedVersion",
-        "FederatedServiceStatus FederatedTypeConfig KubeFedCluster KubeFedConfig PropagatedVersion",
+        "EnableTypeDirective FederatedServiceStatus FederatedTypeConfig KubeFedCluster KubeFedConfig PropagatedVersion",
     )
     .versions("v1beta1 v1alpha1"),
     GroupKinds::new("multiclusterdns.kubefed.io", "", "DNSEndpoint Domain IngressDNSRecord ServiceDNSRecord")

@@ -49,8 +49,8 @@ pub(super) fn of(object: &Object) -> References {
     required.cluster_requirements(&Cursor::new(document.as_ref().unwrap_or(&Value::Null)));
     // The annotation contains a document of its own, in which the keys have no place.
     for requirement in &mut required.cluster_labels {
-        requirement.pointer = selector.pointer().to_owned();
-        requirement.values.iter_mut().for_each(|value| value.pointer = selector.pointer().to_owned());
+        selector.pointer().clone_into(&mut requirement.pointer);
+        requirement.values.iter_mut().for_each(|value| selector.pointer().clone_into(&mut value.pointer));
     }
     all.cluster_labels.append(&mut required.cluster_labels);
     for key in PREFERENCES {

@@ -114,5 +114,5 @@ fn select(object: &Object, list: &Cursor<'_>) -> Vec<Selector> {
             with_content: namespace && content,
         }
     };
-    list.items().map(|item| one(item)).collect()
+    list.items().map(one).collect()
 }

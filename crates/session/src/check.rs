@@ -23,7 +23,12 @@ impl Session {
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
         engine.mistakes(self.rendering(), &mut found);
+        found.extend(self.secrets_in_clear());
         found.extend(self.missing());
+        if self.clusters().is_empty() {
+            // Without clusters, no override has an effect.
+            found.retain(|finding| finding.code != "unused-override");
+        }
         found.extend(self.scenarios());
         self.ordered(found)
     }

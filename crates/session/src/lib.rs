@@ -37,6 +37,7 @@ pub mod provenance;
 mod reconcile;
 mod release;
 mod replicas;
+mod secrets;
 mod session;
 mod whatif;
 mod without;

@@ -149,6 +149,12 @@ impl<'r> Reconciler<'r> {
         })
     }
 
+    /// The clusters that nothing was observed of, so that nothing is decided about them.
+    pub fn unobserved(&self) -> Vec<&'r str> {
+        let live = self.session.observed();
+        self.clusters().map(|cluster| cluster.name.as_ref()).filter(|name| !live.knows(name)).collect()
+    }
+
     /// `server`: whether API servers decide what is unknown here.
     fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {

@@ -27,8 +27,8 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
                 let parts = other.parts();
                 let fields = parts.and_then(|parts| parts.fields).into_iter().flatten();
                 let known: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
-                let declared = parts.is_none_or(|parts| parts.get(&key).is_some());
-                if !declared && !(fixed.is_empty() && matches!(key.as_str(), "apiVersion" | "kind")) {
+                let of_all = fixed.is_empty() && matches!(key.as_str(), "apiVersion" | "kind");
+                if !of_all && parts.is_some_and(|parts| parts.get(&key).is_none()) {
                     key = nearest(&key, &known)?.to_owned();
                     changed = true;
                 }

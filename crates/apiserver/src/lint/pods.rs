@@ -14,6 +14,9 @@ use super::{Effect, Problem, words};
 /// Resources with a meaning of their own; others need a domain, such as `nvidia.com/gpu`.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "storage"];
 
+/// The handlers of probes.
+const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+
 /// The pointer to the spec of an object's pods.
 fn spec_of(kind: &str) -> Option<&'static str> {
     Some(match kind {
@@ -175,7 +178,6 @@ impl Pods {
         if !probe.present() {
             return;
         }
-        const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
         let handlers = HANDLERS.iter().filter(|handler| probe.field(handler).present()).count();
         if handlers != 1 {
             let why = if handlers == 0 { "has no handler" } else { "has more than one handler" };

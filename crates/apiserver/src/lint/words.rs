@@ -17,9 +17,8 @@ pub(super) fn field(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {
         let key = token.replace("~1", "/").replace("~0", "~");
-        if !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit()) {
-            path.push_str(&format!("[{key}]"));
-        } else if key.contains(['.', '/']) {
+        let index = !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit());
+        if index || key.contains(['.', '/']) {
             path.push_str(&format!("[{key}]"));
         } else {
             if !path.is_empty() {
@@ -131,7 +130,7 @@ pub(super) fn plain(message: &str, quoted: bool) -> String {
 pub(super) fn is_base64(text: &str) -> bool {
     let text: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
     let body = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(&text);
-    text.len() % 4 == 0 && body.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+    text.len().is_multiple_of(4) && body.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 /// The allowed value nearest to one that is not supported.

@@ -23,14 +23,16 @@ impl Defined {
             definitions.map(|o| (name(o, &["spec", "group"]), name(o, &["spec", "names", "kind"]))).collect(),
         )
     }
+
+    /// Whether a CRD of the repo defines the kind of an object.
+    pub(super) fn contains(&self, object: &Object) -> bool {
+        self.0.contains(&(object.id.group().to_owned(), object.id.kind.clone()))
+    }
 }
 
 /// The finding about a template with a kind or an API group that is nearly one of Kubernetes.
 pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
-    if defined.0.contains(&(group.to_owned(), kind.to_owned())) {
-        return None;
-    }
     let known = |group: &str| kinds::groups().find(|known| known.group == group);
     let own = known(group);
     if own.is_some_and(|own| own.scope(kind).is_some()) {

@@ -70,6 +70,9 @@ impl Engine<'_> {
 
     /// The finding about a template whose kind or API group is nearly one of a control plane or of Kubernetes.
     pub(crate) fn misspelt(&self, defined: &Defined, object: &Object) -> Option<Finding> {
+        if defined.contains(object) {
+            return None;
+        }
         lookalike::lookalike(self.dialects, object).or_else(|| builtin::misspelt(defined, object))
     }
 

@@ -9,7 +9,7 @@ use federate_dialect::{OverrideChange, References};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
-use super::templates::{Kinds, finding};
+use super::templates::{Kinds, finding, template as template_of};
 use super::{distinct, instead};
 use crate::Rendering;
 
@@ -27,7 +27,7 @@ pub(super) fn broken(
         let Some(body) = parsed(&manifest.text) else { continue };
         let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
         let template =
-            template.or_else(|| kinds.template(repo, targets.get(&manifest.object)?, &manifest.object));
+            template.or_else(|| template_of(repo, targets.get(&manifest.object)?, &manifest.object));
         let before = template.map(|body| kinds.problems(&body, "")).unwrap_or_default();
         let known = |problem: &Problem| before.iter().any(|old| old.pointer == problem.pointer);
         for problem in kinds.problems(&body, "").into_iter().filter(|problem| !known(problem)) {
@@ -103,7 +103,7 @@ pub(super) fn suggest(
     let help = if path.starts_with('/') {
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.template(id).map(|template| template.object.body.clone());
-        let body = template.or_else(|| kinds.template(repo, own?, id));
+        let body = template.or_else(|| template_of(repo, own?, id));
         body.and_then(|body| near_path(&kinds.get(&body)?, &body, path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))

@@ -80,8 +80,7 @@ fn miss(policy: &Object, selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Obje
         return None;
     }
     let Some(of_kind) = by_kind.get(kind) else { return Some(unknown_kind(selector, by_kind)) };
-    let of_version = other_version(selector, of_kind)?;
-    let in_namespace = match of_version {
+    let in_namespace = match other_version(selector, of_kind) {
         Ok(objects) => other_namespace(policy, selector, objects),
         Err(miss) => return Some(miss),
     };
@@ -107,15 +106,15 @@ fn unknown_kind(selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> 
 }
 
 /// The objects of the selector's API version or group.
-fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Option<Result<Vec<&'o Object>, Miss>> {
+fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Result<Vec<&'o Object>, Miss> {
     let (wanted, of): (&Name, fn(&Object) -> &str) = match (&selector.api_version, &selector.group) {
         (Some(version), _) => (version, |object| object.id.api_version.as_str()),
         (None, Some(group)) => (group, |object| object.id.group()),
-        (None, None) => return Some(Ok(objects.to_vec())),
+        (None, None) => return Ok(objects.to_vec()),
     };
     let matching: Vec<&Object> = objects.iter().copied().filter(|o| of(o) == wanted.name).collect();
     if !matching.is_empty() {
-        return Some(Ok(matching));
+        return Ok(matching);
     }
     let known = distinct(objects.iter().map(|object| of(object)));
     let shown = |name: &str| if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() };
@@ -124,7 +123,7 @@ fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Option<Resu
         [one] => format!("did you mean `{}`?", shown(one)),
         several => instead(&wanted.name, several, "other API version"),
     };
-    Some(Err(Miss::new(wanted, why, help)))
+    Err(Miss::new(wanted, why, help))
 }
 
 /// The objects of the selector's namespace.

@@ -20,7 +20,7 @@ pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, 
     let mut found: Vec<Finding> = templates.collect();
     for claimed in &repo.claimed {
         let object = &claimed.object;
-        for (pointer, body) in embedded(kinds, object, claimed.role, wrapped) {
+        for (pointer, body) in embedded(object, claimed.role, wrapped) {
             let id = Object::of(body.clone(), "").id;
             let problems = kinds.problems(&body, &pointer).into_iter();
             found.extend(problems.map(|problem| finding(object, &id, problem)));
@@ -51,14 +51,9 @@ pub(super) fn finding(object: &Object, id: &ObjectRef, problem: Problem) -> Find
 }
 
 /// The templates in an object of a control plane: the pointer to each, and the object.
-fn embedded(
-    kinds: &Kinds,
-    object: &Object,
-    role: Role,
-    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
-) -> Vec<(String, Value)> {
-    if let Some(target) = wrapped.get(&object.id) {
-        let body = kinds.wrapped(object, target);
+fn embedded(object: &Object, role: Role, targets: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<(String, Value)> {
+    if let Some(target) = targets.get(&object.id) {
+        let body = wrapped(object, target);
         return body.map(|body| ("/spec/template".to_owned(), body)).into_iter().collect();
     }
     let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
@@ -95,24 +90,25 @@ impl Kinds {
         problems(&kind, body).into_iter().map(at).collect()
     }
 
-    /// The template in the federated object `own`, as the object that it is for.
-    pub(super) fn template(&self, repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
-        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == *own)?;
-        self.wrapped(&claimed.object, target)
-    }
-
-    fn wrapped(&self, object: &Object, target: &ObjectRef) -> Option<Value> {
-        let mut body = object.at(&["spec", "template"])?.as_object()?.clone();
-        body.insert("apiVersion".to_owned(), target.api_version.as_str().into());
-        body.insert("kind".to_owned(), target.kind.as_str().into());
-        let metadata = body.entry("metadata").or_insert_with(|| json!({}));
-        metadata.as_object_mut()?.insert("name".to_owned(), target.name.as_str().into());
-        Some(Value::Object(body))
-    }
-
     /// The kinds of an API group that the repo defines, with their versions.
     pub(super) fn of_group(&self, group: &str) -> Vec<(&str, &str)> {
         let own = self.0.values().filter(|kind| kind.group == group);
         own.map(|kind| (kind.kind.as_str(), kind.version.as_str())).collect()
     }
+}
+
+/// The template in a federated object, as the object that it is for.
+fn wrapped(object: &Object, target: &ObjectRef) -> Option<Value> {
+    let mut body = object.at(&["spec", "template"])?.as_object()?.clone();
+    body.insert("apiVersion".to_owned(), target.api_version.as_str().into());
+    body.insert("kind".to_owned(), target.kind.as_str().into());
+    let metadata = body.entry("metadata").or_insert_with(|| json!({}));
+    metadata.as_object_mut()?.insert("name".to_owned(), target.name.as_str().into());
+    Some(Value::Object(body))
+}
+
+/// The template in the federated object `own`, as the object that it is for.
+pub(super) fn template(repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
+    let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == *own)?;
+    wrapped(&claimed.object, target)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+use federate_dialect::Dialect;
 use federate_dialect::references::{Name, Selector};
 use federate_kubernetes::schema::{nearest, similar};
 use federate_kubernetes::selector::LabelSelector;
@@ -48,7 +49,7 @@ impl<'e> Unplaced<'e> {
         let used = engine.repo.claimed.iter().filter(|claimed| places(claimed.role));
         let used: BTreeSet<&str> = used.map(|claimed| claimed.dialect).collect();
         let advice = engine.dialects.iter().filter(|dialect| used.contains(dialect.name()));
-        let advice: BTreeSet<&str> = advice.map(|dialect| dialect.selected_by()).collect();
+        let advice: BTreeSet<&str> = advice.map(Dialect::selected_by).collect();
         Self {
             engine,
             selectors: selectors.collect(),
@@ -94,9 +95,10 @@ impl<'e> Unplaced<'e> {
             return why;
         }
         if let Some(policy) = selecting.first() {
-            let why = match policy.deleting() {
-                true => format!("{}, which selects it, is being deleted", of(policy)),
-                false => format!("{} selects it, but does not place it", of(policy)),
+            let why = if policy.deleting() {
+                format!("{}, which selects it, is being deleted", of(policy))
+            } else {
+                format!("{} selects it, but does not place it", of(policy))
             };
             let explain = format!("`federate explain {}/{}`", template.id.kind, template.id.name);
             return (Some(why), format!("{explain} shows the decision"));

@@ -121,7 +121,7 @@ fn references(object: &Object) -> Vec<Reference> {
             "" => all.extend(
                 at(&body, path)
                     .iter()
-                    .flat_map(|role| reference(&role.field("name"), role.field("kind").text())),
+                    .filter_map(|role| reference(&role.field("name"), role.field("kind").text())),
             ),
             target => all.extend(named(&body, path, target)),
         }

@@ -1,0 +1,43 @@
+//! Secrets whose values a commit would publish.
+
+use serde_json::Value;
+
+use federate_kubernetes::{Finding, Object};
+
+use crate::Session;
+
+impl Session {
+    /// Warnings about Secrets with values in plain text, which everyone who can read the repo or the rendered branch
+    /// can read. Files that SOPS encrypted are not among them.
+    pub fn secrets_in_clear(&self) -> Vec<Finding> {
+        let repo = self.repo();
+        let templates = repo.templates.iter().map(|template| (&template.object, &template.object.body));
+        let wrapped = repo.claimed.iter().filter(|claimed| claimed.object.id.kind == "FederatedSecret");
+        let wrapped = wrapped.filter_map(|c| Some((&c.object, c.object.at(&["spec", "template"])?)));
+        let plain = templates.filter(|(object, _)| is_secret(object)).chain(wrapped);
+        plain
+            .filter(|(object, body)| object.at(&["sops"]).is_none() && has_values(body))
+            .map(|(o, _)| finding(o))
+            .collect()
+    }
+}
+
+fn is_secret(object: &Object) -> bool {
+    object.id.api_version == "v1" && object.id.kind == "Secret"
+}
+
+fn has_values(body: &Value) -> bool {
+    let filled = |key: &str| {
+        let values = body.get(key).and_then(Value::as_object);
+        values.into_iter().flatten().any(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()))
+    };
+    filled("data") || filled("stringData")
+}
+
+fn finding(object: &Object) -> Finding {
+    let message = format!("the values of {} are in clear: base64 does not protect them", object.id);
+    Finding::warning("secret-in-clear", object, message).help(
+        "encrypt the file with SOPS, or use a SealedSecret or an ExternalSecret; what was committed once has to be \
+         changed",
+    )
+}
