@@ -279,23 +279,27 @@ fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usiz
         _ => c.name.to_string(),
     };
     let mut lines = vec![if head.is_empty() { head } else { format!("{head}: ") }];
+    // The width of the last line.
+    let mut used = lines.last().map_or(0, |line| line.chars().count());
     for (at, cluster) in clusters.iter().enumerate() {
         let left = clusters.len() - at;
-        let tail = format!("… {left} more");
         let word = word(cluster);
+        let word_width = word.chars().count();
         let last = lines.len() >= most;
-        let Some(line) = lines.last_mut() else { break };
-        let reserve = if last && left > 1 { tail.chars().count() + 1 } else { 0 };
-        if line.chars().count() + word.chars().count() + reserve > width && !line.is_empty() {
+        let tail = || format!("… {left} more");
+        let reserve = if last && left > 1 { tail().chars().count() + 1 } else { 0 };
+        if used > 0 && used.saturating_add(word_width + reserve) > width {
             if last {
-                line.push_str(&tail);
+                lines.last_mut().into_iter().for_each(|line| line.push_str(&tail()));
                 break;
             }
             lines.push(String::new());
+            used = 0;
         }
         if let Some(line) = lines.last_mut() {
             line.push_str(&word);
             line.push(' ');
+            used += word_width + 1;
         }
     }
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
@@ -303,18 +307,20 @@ fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usiz
 
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
+    let mut used = 0;
     for word in text.split(' ') {
-        let full = lines
-            .last()
-            .is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > width);
-        if full {
+        let word_width = word.chars().count();
+        if used > 0 && used + 1 + word_width > width {
             lines.push(String::new());
+            used = 0;
         }
         if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
+            if used > 0 {
                 line.push(' ');
+                used += 1;
             }
             line.push_str(word);
+            used += word_width;
         }
     }
     lines

@@ -30,7 +30,7 @@ pub enum Named {
 #[non_exhaustive]
 pub enum NotFound {
     /// No object has this name.
-    #[error("no template and no policy {kind}/{name} in the repo{}", did_you_mean(.near))]
+    #[error("no template and no policy {kind}/{name} in the repo{}", did_you_mean(.near.as_ref()))]
     None {
         /// The given kind.
         kind: String,
@@ -54,8 +54,8 @@ pub enum NotFound {
     },
 }
 
-fn did_you_mean(near: &Option<ObjectRef>) -> String {
-    near.as_ref().map(|near| format!("; did you mean {}?", plan::name(near))).unwrap_or_default()
+fn did_you_mean(near: Option<&ObjectRef>) -> String {
+    near.map(|near| format!("; did you mean {}?", plan::name(near))).unwrap_or_default()
 }
 
 impl Session {

@@ -1,36 +1,42 @@
 //! The plan with the replicas that manifests have.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_dialect::{Placed, Plan};
+use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
+use federate_engine::Engine;
 use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
 
 use crate::Session;
+
+/// Lists of clusters with the replicas of their manifests, by the address of the list without them.
+type Stated = Mutex<HashMap<(usize, Option<i64>), PlacedClusters>>;
 
 impl Session {
     /// The plan with the replicas that manifests have: where no control plane decides them they are those of the
     /// template, and overrides can change them.
     pub fn plan_with_replicas(&self) -> Plan {
         let engine = self.engine();
-        let overrides = self.repo().claimed.iter().any(|claimed| claimed.role == Role::Override);
+        let overridden =
+            self.repo().claimed.iter().any(|c| c.role == Role::Override && names_replicas(&c.object.body));
         let mut plan = self.plan().clone();
-        for row in &mut plan.placements {
+        let stated = Stated::default();
+        plan.placements.par_iter_mut().for_each(|row| {
             let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
-            if row.clusters.is_empty() || !self.has_replicas(&row.object) || !(undecided || overrides) {
-                continue;
+            if row.clusters.is_empty() || !self.has_replicas(&row.object) || !(undecided || overridden) {
+                return;
             }
-            let alone = Plan { placements: vec![row.clone()], ..Plan::default() };
-            let mut clusters: Vec<Placed> = row.clusters.to_vec();
-            for variant in engine.variants(&alone, &row.object) {
-                let Ok(rendered) = variant.rendered else { continue };
-                let replicas = rendered.body.pointer("/spec/replicas").and_then(Value::as_i64);
-                for placed in clusters.iter_mut().filter(|placed| variant.clusters.contains(&placed.name)) {
-                    placed.replicas = replicas.or(placed.replicas);
+            row.clusters = match self.repo().template(&row.object) {
+                Some(template) if !overridden && template.per_cluster.is_none() => {
+                    of_template(&row.clusters, replicas(&template.object.body), &stated)
                 }
-            }
-            row.clusters = clusters.into();
-        }
+                _ => of_manifests(row, &engine),
+            };
+        });
         plan
     }
 
@@ -38,7 +44,56 @@ impl Session {
     fn has_replicas(&self, object: &ObjectRef) -> bool {
         let workloads = ["Deployment", "StatefulSet", "ReplicaSet"];
         let workload = object.group() == "apps" && workloads.contains(&object.kind.as_str());
-        let stated = || self.repo().template(object)?.object.body.pointer("/spec/replicas");
-        workload || stated().is_some_and(Value::is_i64)
+        workload
+            || self.repo().template(object).is_some_and(|template| replicas(&template.object.body).is_some())
     }
+}
+
+fn replicas(body: &Value) -> Option<i64> {
+    body.pointer("/spec/replicas").and_then(Value::as_i64)
+}
+
+/// Whether an override can concern replicas.
+fn names_replicas(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("replicas"),
+        Value::Array(items) => items.iter().any(names_replicas),
+        Value::Object(map) => {
+            map.iter().any(|(key, value)| key.contains("replicas") || names_replicas(value))
+        }
+        _ => false,
+    }
+}
+
+/// The clusters with the replicas of the template where none are decided. Placements that share a list still do.
+fn of_template(clusters: &PlacedClusters, replicas: Option<i64>, stated: &Stated) -> PlacedClusters {
+    let lock = || stated.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (clusters.address(), replicas);
+    if let Some(known) = lock().get(&key) {
+        return known.clone();
+    }
+    let with = |placed: &Placed| Placed { replicas: placed.replicas.or(replicas), ..placed.clone() };
+    let clusters: PlacedClusters = clusters.iter().map(with).collect();
+    lock().insert(key, clusters.clone());
+    clusters
+}
+
+/// The clusters of a row with the replicas of their manifests.
+fn of_manifests(row: &Placement, engine: &Engine<'_>) -> PlacedClusters {
+    let alone = Plan { placements: vec![row.clone()], ..Plan::default() };
+    let mut clusters: Vec<Placed> = row.clusters.to_vec();
+    for variant in engine.variants(&alone, &row.object) {
+        let Some(replicas) = variant.rendered.ok().and_then(|rendered| replicas(&rendered.body)) else {
+            continue;
+        };
+        // Both are sorted by name.
+        let mut names = variant.clusters.iter().peekable();
+        for placed in &mut clusters {
+            while names.next_if(|name| **name < placed.name).is_some() {}
+            if names.peek().is_some_and(|name| **name == placed.name) {
+                placed.replicas = Some(replicas);
+            }
+        }
+    }
+    clusters.into()
 }

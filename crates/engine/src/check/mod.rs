@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
+
 use federate_dialect::References;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
@@ -42,7 +44,7 @@ impl Engine<'_> {
             overrides::suggest(self.repo, &kinds, &wrapped, failed);
         }
         let unused: Vec<Finding> = found.extract_if(.., |one| WITHOUT_EFFECT.contains(&one.code)).collect();
-        let objects = self.repo.templates.iter().map(|template| &template.object);
+        let objects = self.repo.templates.par_iter().map(|template| &template.object);
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
         found.extend(clusters::unknown(self.repo, self.clusters, &references, &misspelt));
         found.extend(keys::unread(self.repo, self.dialects));

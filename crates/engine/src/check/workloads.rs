@@ -4,7 +4,7 @@
 //! What a template refers to can be created by other means, so only a likely typo is reported. The target of an
 //! autoscaler is always in the repo.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use serde_json::Value;
@@ -46,16 +46,22 @@ const PODS: [&str; 3] = ["spec", "spec/template/spec", "spec/jobTemplate/spec/te
 
 /// The findings.
 pub(super) fn missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
-    let mut names: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    let mut names = Names::default();
     let templates = repo.templates.iter().map(|template| &template.object.id);
     for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(wrapped.values()) {
-        names.entry((&id.kind, id.namespace.as_deref())).or_default().push(&id.name);
+        names.entry((&id.kind, id.namespace.as_deref())).or_default().insert(&id.name);
     }
     let of = |object: &Object| {
         references(object).into_iter().filter_map(|one| one.finding(object, &names)).collect()
     };
     repo.templates.par_iter().flat_map_iter(|template| -> Vec<Finding> { of(&template.object) }).collect()
 }
+
+/// The names of objects, by kind and namespace.
+type Names<'r> = BTreeMap<(&'r str, Option<&'r str>), BTreeSet<&'r str>>;
+
+/// Among more names, no similar one is searched.
+const SEARCHED: usize = 1000;
 
 /// A reference to an object in the same namespace.
 struct Reference {
@@ -67,19 +73,23 @@ struct Reference {
 }
 
 impl Reference {
-    fn finding(self, object: &Object, names: &BTreeMap<(&str, Option<&str>), Vec<&str>>) -> Option<Finding> {
+    fn finding(self, object: &Object, names: &Names<'_>) -> Option<Finding> {
         let Self { kind, name, pointer, consequence } = self;
         let cluster = kind.starts_with("Cluster");
         let namespace = object.id.namespace.as_deref().filter(|_| !cluster);
-        let known = names.get(&(kind.as_str(), namespace)).map_or(&[][..], Vec::as_slice);
-        if name.is_empty() || known.contains(&name.as_str()) {
+        let known = names.get(&(kind.as_str(), namespace));
+        if name.is_empty() || known.is_some_and(|known| known.contains(name.as_str())) {
             return None;
         }
-        let near = similar(&name, known);
+        let known = known.filter(|known| known.len() <= SEARCHED);
+        let known: Vec<&str> = known.into_iter().flatten().copied().collect();
+        let near = similar(&name, &known);
         let (what, help) = match (consequence, near) {
             (_, Some(near)) => (consequence, format!("did you mean `{near}`?")),
             (Some(_), None) if known.is_empty() => (consequence, format!("add the {kind} to the repo")),
-            (Some(_), None) => (consequence, format!("the repo has {}", finding::list(known, super::LISTED))),
+            (Some(_), None) => {
+                (consequence, format!("the repo has {}", finding::list(&known, super::LISTED)))
+            }
             (None, None) => return None,
         };
         let place =

@@ -203,15 +203,13 @@ fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
     for entry in entries {
         let fields = fields(&entry);
         let many = fields.is_some() && numbers.get(&fields).is_some_and(|number| *number > ALIKE);
-        match known.get(&fields).and_then(|at| folded.get_mut(*at)).filter(|_| many) {
-            Some(first) => {
-                first.places.extend(entry.places);
-                first.alike += entry.alike;
-            }
-            None => {
-                known.insert(fields, folded.len());
-                folded.push(entry);
-            }
+        let first = known.get(&fields).and_then(|at| folded.get_mut(*at)).filter(|_| many);
+        if let Some(first) = first {
+            first.places.extend(entry.places);
+            first.alike += entry.alike;
+        } else {
+            known.insert(fields, folded.len());
+            folded.push(entry);
         }
     }
     folded

@@ -70,9 +70,10 @@ fn headline(diff: &Diff<'_>) -> String {
         }
     }
     for (word, number) in kinds.into_iter().filter(|(_, number)| *number > 0) {
-        parts.push(match parts.is_empty() {
-            true => format!("{} {word}", counted(number, "object")),
-            false => format!("{number} {word}"),
+        parts.push(if parts.is_empty() {
+            format!("{} {word}", counted(number, "object"))
+        } else {
+            format!("{number} {word}")
         });
     }
     let mut parts = vec![parts.join(", ")];
@@ -108,9 +109,10 @@ fn manifests(changes: &Changes) -> Option<String> {
     ];
     let mut parts: Vec<String> = Vec::new();
     for (number, word) in numbers.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(match parts.is_empty() {
-            true => format!("{} {word}", counted(number, "manifest")),
-            false => format!("{number} {word}"),
+        parts.push(if parts.is_empty() {
+            format!("{} {word}", counted(number, "manifest"))
+        } else {
+            format!("{number} {word}")
         });
     }
     let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
@@ -151,7 +153,7 @@ fn word(change: &PlacementChange) -> &'static str {
 }
 
 /// An object without a policy on one side only, and what changed about it.
-fn unmatched<'c>(changes: &'c Changes) -> impl Iterator<Item = (&'c ObjectRef, &'static str)> {
+fn unmatched(changes: &Changes) -> impl Iterator<Item = (&ObjectRef, &'static str)> {
     // An object with a placement on the other side is one that a policy matched there.
     let was_placed = |object: &ObjectRef| changes.placements.iter().any(|change| change.object == *object);
     let added = changes.unmatched.added.iter().map(move |object| {

@@ -28,9 +28,11 @@ const NAMES: usize = 8;
 pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
     let report = Report { diff, detail, style };
     let mut out = String::new();
-    let summary = match diff.changes.is_empty() {
-        true => format!("{} and {} render the same", side(diff.from), side(diff.to)),
-        false => style.bold(&format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff))),
+    let (from, to) = (side(diff.from), side(diff.to));
+    let summary = if diff.changes.is_empty() {
+        format!("{from} and {to} render the same")
+    } else {
+        style.bold(&format!("{from} → {to}: {}", headline(diff)))
     };
     if !style.quiet {
         let _ = writeln!(out, "{summary}");
