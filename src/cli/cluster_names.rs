@@ -5,11 +5,10 @@ use std::path::Path;
 
 /// Repeats `--cluster` before each further name, so that a parser that gives it one value reads them all. A
 /// word that is a folder, or has a `/`, is not the name of a cluster.
-pub(super) fn repeat_option(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+pub(super) fn repeat_option(mut args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut names = None;
-    let mut args = args;
-    while let Some(arg) = args.next() {
+    for arg in args.by_ref() {
         if arg == "--" {
             out.push(arg);
             break;

@@ -98,9 +98,10 @@ impl Init {
         let mut new = Vec::new();
         let path = |name: &str| if self.repo == Path::new(".") { name.into() } else { self.repo.join(name) };
         if session.clusters().is_empty() {
-            let (name, text) = match no_dialect && !path("federate.yaml").exists() {
-                true => ("federate.yaml", files::config(&self.clusters)),
-                false => ("clusters.yaml", files::yaml(&starter.inventory)),
+            let (name, text) = if no_dialect && !path("federate.yaml").exists() {
+                ("federate.yaml", files::config(&self.clusters))
+            } else {
+                ("clusters.yaml", files::yaml(&starter.inventory))
             };
             new.push(NewFile { path: path(name), what: "the clusters: set their labels and regions", text });
         }
@@ -147,8 +148,7 @@ impl Init {
         steps.push(format!("federate check{repo}               # errors and likely mistakes"));
         steps.push(format!("federate plan{repo}                # where each object is placed"));
         steps.push(format!("federate render{repo} --out out    # the manifests of each cluster"));
-        let list: String = steps.iter().map(|step| format!("  {step}\n")).collect();
-        format!("\nNext:\n{list}")
+        format!("\nNext:\n  {}\n", steps.join("\n  "))
     }
 }
 

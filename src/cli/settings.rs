@@ -184,6 +184,7 @@ impl RepoArgs {
     }
 
     /// Decides by a state that was just read from control planes.
+    #[cfg(feature = "live")]
     pub(super) fn observe(&self, stored: Stored) {
         self.snapshot.observe(stored);
     }

@@ -45,6 +45,7 @@ impl SnapshotArgs {
     }
 
     /// Decides by a state that was just read, which is not stored.
+    #[cfg(feature = "live")]
     pub(super) fn observe(&self, stored: Stored) {
         let _ = self.read.set(Arc::new(stored));
     }

@@ -23,7 +23,8 @@ fn kubeadmiral() -> Sandbox {
         "reschedulePolicy": {"rescheduleWhen": {"clusterJoined": true}}}});
     let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web",
         "namespace": "shop", "labels": {"kubeadmiral.io/propagation-policy-name": "web"}},
-        "spec": {"replicas": 6, "template": {"spec": {"containers": [{"name": "web", "image": "web"}]}}}});
+        "spec": {"replicas": 6, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web"}]}}}});
     Sandbox::new()
         .file("clusters.json", list.to_string())
         .file("policy.json", policy.to_string())

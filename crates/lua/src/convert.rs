@@ -54,7 +54,9 @@ impl Size {
             Value::String(text) => self.text(text),
             Value::Array(items) => {
                 self.bytes += Self::TABLE + items.len() * Self::ENTRY;
-                items.iter().for_each(|item| self.add(item));
+                for item in items {
+                    self.add(item);
+                }
             }
             Value::Object(map) => {
                 self.bytes += Self::TABLE + map.len() * Self::ENTRY;

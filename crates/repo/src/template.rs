@@ -183,7 +183,7 @@ impl<'a> Renderer<'a> {
         if self.total.is_exceeded() {
             return None;
         }
-        let (result, work) = match self.render(&self.environment, compiled, context) {
+        let (result, work) = match Self::render(&self.environment, compiled, context) {
             Ok((text, work)) => (Ok(text), work),
             Err(e) => {
                 let work = self.work_until(&e, compiled, context);
@@ -200,7 +200,7 @@ impl<'a> Renderer<'a> {
         if e.kind() == ErrorKind::OutOfFuel {
             return FUEL;
         }
-        let enough = |environment| match self.render(environment, compiled, context) {
+        let enough = |environment| match Self::render(environment, compiled, context) {
             Ok(_) => true,
             Err(e) => e.kind() != ErrorKind::OutOfFuel,
         };
@@ -210,7 +210,6 @@ impl<'a> Renderer<'a> {
 
     /// The text for a cluster, and its work.
     fn render(
-        &self,
         environment: &Environment<'static>,
         compiled: &Compiled<'_>,
         context: &Jinja,

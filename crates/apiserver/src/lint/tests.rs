@@ -11,18 +11,17 @@ fn found(object: &Value) -> Vec<(String, Effect, String)> {
     all.map(|p| (p.pointer, p.effect, p.help.unwrap_or(p.message))).collect()
 }
 
-fn deployment(spec: Value) -> Value {
+fn deployment(spec: &Value) -> Value {
     let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
         "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}},
             "spec": {"containers": [{"name": "web", "image": "nginx"}]}}}});
     for (key, value) in spec.as_object().unwrap() {
-        match object.pointer_mut(key) {
-            Some(place) => *place = value.clone(),
-            None => {
-                let (parent, key) = key.rsplit_once('/').unwrap();
-                object.pointer_mut(parent).unwrap()[key] = value.clone();
-            }
+        if let Some(place) = object.pointer_mut(key) {
+            *place = value.clone();
+        } else {
+            let (parent, key) = key.rsplit_once('/').unwrap();
+            object.pointer_mut(parent).unwrap()[key] = value.clone();
         }
     }
     object
@@ -30,7 +29,7 @@ fn deployment(spec: Value) -> Value {
 
 #[test]
 fn a_good_object_has_no_problem() {
-    assert_eq!(found(&deployment(json!({"/spec/replicas": 3}))), []);
+    assert_eq!(found(&deployment(&json!({"/spec/replicas": 3}))), []);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": null},
         "data": {"k": "v"}});
     assert_eq!(found(&map), []);
@@ -79,7 +78,7 @@ fn each_mistake_is_found_at_its_place() {
         ),
         ("/spec/strategy", json!({"type": "Rolling"}), "/spec/strategy", Effect::Refused, "RollingUpdate"),
     ] {
-        let object = deployment(json!({field: value}));
+        let object = deployment(&json!({field: value}));
         let all = found(&object);
         let [(at, what, words)] = all.as_slice() else { panic!("{field}: {all:?}") };
         assert_eq!((at.as_str(), *what), (pointer, effect), "{field}: {words}");
@@ -89,7 +88,7 @@ fn each_mistake_is_found_at_its_place() {
 
 #[test]
 fn a_misspelt_required_field_is_reported_once() {
-    let mut object = deployment(json!({}));
+    let mut object = deployment(&json!({}));
     let spec = object.pointer_mut("/spec/template/spec").unwrap();
     *spec = json!({"contaners": [{"name": "web", "image": "nginx"}]});
     let all = found(&object);

@@ -8,7 +8,7 @@
 //! ConfigMap federate.<sync>.<id>         what a replica reports about the clusters of a Sync
 //! ```
 //!
-//! A cluster belongs to one of [`LANES`] lanes by the hash of its name, and a lane to a live replica by rendezvous
+//! A cluster belongs to one of `LANES` lanes by the hash of its name, and a lane to a live replica by rendezvous
 //! hashing. A replica works on a lane only while it holds the lane's Lease, and checks that before each write. So a
 //! cluster is never worked on by two replicas, even while they disagree about which replicas are alive.
 //!
