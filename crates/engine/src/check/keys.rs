@@ -18,7 +18,7 @@ fn of(object: &Object, read: &[&str]) -> Vec<Finding> {
         let map = object.at(&["metadata", field]).and_then(serde_json::Value::as_object);
         for key in map.into_iter().flatten().map(|(key, _)| key.as_str()).filter(|key| !read.contains(key)) {
             let own = key.split_once('/').is_some_and(|(domain, _)| domains.contains(&domain));
-            let Some(near) = similar(key, read).filter(|_| own) else { continue };
+            let Some(near) = own.then(|| similar(key, read)).flatten() else { continue };
             let message = format!("no control plane reads `{key}`");
             let finding = Finding::warning("unknown-key", object, message);
             let pointer = format!("/metadata/{field}/{}", patch::escape(key));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, near_path};
@@ -11,7 +12,7 @@ use federate_repo::Repo;
 
 use super::templates::{Kinds, finding, template as template_of};
 use super::{distinct, instead};
-use crate::Rendering;
+use crate::{Manifest, Rendering};
 
 /// Problems of manifests that their templates do not have, at the override that causes each.
 pub(super) fn broken(
@@ -20,20 +21,22 @@ pub(super) fn broken(
     wrapped: &BTreeMap<ObjectRef, ObjectRef>,
     rendering: &Rendering,
 ) -> Vec<Finding> {
-    let mut found = BTreeSet::new();
     let targets: BTreeMap<&ObjectRef, &ObjectRef> =
         wrapped.iter().map(|(own, target)| (target, own)).collect();
-    for manifest in rendering.manifests.iter().filter(|manifest| !manifest.changes.is_empty()) {
-        let Some(body) = parsed(&manifest.text) else { continue };
+    let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
+        let now = parsed(&manifest.text).map(|body| kinds.problems(&body, "")).unwrap_or_default();
+        if now.is_empty() {
+            return Vec::new();
+        }
         let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
         let template =
             template.or_else(|| template_of(repo, targets.get(&manifest.object)?, &manifest.object));
         let before = template.map(|body| kinds.problems(&body, "")).unwrap_or_default();
-        let known = |problem: &Problem| before.iter().any(|old| old.pointer == problem.pointer);
-        for problem in kinds.problems(&body, "").into_iter().filter(|problem| !known(problem)) {
-            found.extend(caused(repo, &manifest.changes, problem, &manifest.object));
-        }
-    }
+        let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
+        new.filter_map(|problem| caused(repo, &manifest.changes, problem, &manifest.object)).collect()
+    };
+    let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
+    let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
     found.into_iter().collect()
 }
 
