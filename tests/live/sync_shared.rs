@@ -76,10 +76,18 @@ fn lanes(hub: &Hub) -> BTreeMap<String, String> {
     all.filter(|(name, _)| name.contains("-lane-")).collect()
 }
 
+/// Whether that many replicas hold all lanes. Which of them has a cluster depends on their identities, which are
+/// random: six clusters can all belong to one.
 fn divided(hub: &Hub, replicas: usize) -> bool {
     let lanes = lanes(hub);
-    let holders: BTreeSet<&String> = lanes.values().collect();
-    lanes.len() == 64 && !holders.contains(&String::new()) && holders.len() == replicas
+    let mut held: BTreeMap<&String, usize> = BTreeMap::new();
+    for holder in lanes.values() {
+        *held.entry(holder).or_default() += 1;
+    }
+    lanes.len() == 64
+        && !held.contains_key(&String::new())
+        && held.len() == replicas
+        && held.values().all(|lanes| *lanes > 4)
 }
 
 fn is_ready(hub: &Hub, message: &str) -> bool {
@@ -103,7 +111,6 @@ fn replicas_share_clusters_and_take_over_from_each_other() {
     let shares: Vec<_> = (0..3).map(|number| replicas.applied(number, "Deployment shop/web")).collect();
     let all: Vec<&String> = shares.iter().flatten().collect();
     assert_eq!(all.len(), MEMBERS.len(), "each cluster is applied to once: {shares:?}");
-    assert!(shares.iter().filter(|share| !share.is_empty()).count() > 1, "several work: {shares:?}");
 
     // What a person changes is put back by the replica that has the cluster.
     let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
