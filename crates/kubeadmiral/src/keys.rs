@@ -49,32 +49,17 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
     DRY_RUN,
 ];
 
+/// The labels that are read, and the annotation that is read and sent.
+const OTHERS: [&str; 5] = [POLICY, CLUSTER_POLICY, OVERRIDE, CLUSTER_OVERRIDE, NO_FEDERATED];
+
 /// Every label and annotation of templates that is read.
-pub(super) const READ: [&str; 23] = [
-    POLICY,
-    CLUSTER_POLICY,
-    OVERRIDE,
-    CLUSTER_OVERRIDE,
-    "kubeadmiral.io/retain-replicas",
-    SCHEDULING_MODE,
-    STICKY,
-    "kubeadmiral.io/no-auto-propagation",
-    "kubeadmiral.io/orphan",
-    "kubeadmiral.io/conflict-resolution",
-    "kubeadmiral.io/clusters-to-adopt",
-    TOLERATIONS,
-    PLACEMENTS,
-    CLUSTER_SELECTOR,
-    AFFINITY,
-    MAX_CLUSTERS,
-    NO_SCHEDULING,
-    NO_FEDERATED,
-    FOLLOWS,
-    FOLLOWERS,
-    DISABLE_FOLLOWING,
-    MIGRATION,
-    DRY_RUN,
-];
+pub(super) const READ: [&str; OTHERS.len() + MOVED_ANNOTATIONS.len()] = {
+    let mut all = [""; OTHERS.len() + MOVED_ANNOTATIONS.len()];
+    let (others, moved) = all.split_at_mut(OTHERS.len());
+    others.copy_from_slice(&OTHERS);
+    moved.copy_from_slice(&MOVED_ANNOTATIONS);
+    all
+};
 
 /// Annotations that are neither sent nor kept.
 pub(super) const DROPPED_ANNOTATIONS: [&str; 3] =
