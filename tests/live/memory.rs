@@ -43,10 +43,10 @@ fn two_laptops_agree_by_the_plan_that_the_clusters_remember() {
     };
     let forgetful = sandbox.apply("--dry-run=client -o json");
     assert!(create(&forgetful), "without memory it would move to m1");
-    let hint = "warning: m1, m2: an apply with --remember has stored its plan here (ConfigMap default/federate.plan)";
-    assert!(forgetful.err.starts_with(hint), "{forgetful:#?}");
+    let hint = "warning: m1, m2: an apply with --remember has stored its plan here (ConfigMap default/";
+    assert!(forgetful.err.contains(hint), "{forgetful:#?}");
     let fresh = sandbox.apply("--remember --fresh --dry-run=client -o json");
-    assert!(fresh.err.is_empty(), "{fresh:#?}");
+    assert!(!fresh.err.contains("has stored its plan"), "{fresh:#?}");
     assert!(create(&fresh), "--fresh takes the place of what is remembered: {fresh:#?}");
     let drift = sandbox.run("drift", "--remember").code(0);
     assert!(drift.out.contains("no drift"), "{drift:#?}");
