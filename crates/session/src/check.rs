@@ -14,6 +14,7 @@ impl Session {
     /// All errors and likely mistakes: the [findings](Self::findings), policies and overrides without effect,
     /// and scripts that fail. Objects with errors are not also reported as having no effect.
     pub fn check(&self) -> Vec<Finding> {
+        let broken = self.inspect();
         let mut found = self.findings();
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
@@ -22,7 +23,8 @@ impl Session {
             .chain(engine.unused_policies(self.plan()))
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        engine.mistakes(self.rendering(), &mut found);
+        engine.mistakes(&mut found);
+        found.extend(broken);
         found.extend(self.secrets_in_clear());
         found.extend(self.missing());
         if self.clusters().is_empty() {

@@ -1,47 +1,45 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_apiserver::lint::{Problem, near_path};
-use federate_dialect::{OverrideChange, References};
+use federate_apiserver::lint::{Problem, is_plain, near_path};
+use federate_dialect::{OverrideChange, References, Rendered};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
 use super::templates::{Kinds, finding, template as template_of};
 use super::{distinct, instead};
-use crate::{Manifest, Rendering};
 
-/// Problems of manifests that their templates do not have, at the override that causes each.
+/// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
+/// federated objects by the objects that they are for.
 pub(super) fn broken(
     repo: &Repo,
     kinds: &Kinds,
-    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
-    rendering: &Rendering,
+    wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
+    object: &ObjectRef,
+    rendered: &Rendered,
 ) -> Vec<Finding> {
-    let targets: BTreeMap<&ObjectRef, &ObjectRef> =
-        wrapped.iter().map(|(own, target)| (target, own)).collect();
-    let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
-        let now = parsed(&manifest.text).map(|body| kinds.problems(&body, "")).unwrap_or_default();
-        if now.is_empty() {
-            return Vec::new();
-        }
-        let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
-        let template =
-            template.or_else(|| template_of(repo, targets.get(&manifest.object)?, &manifest.object));
-        let before = template.map(|body| kinds.problems(&body, "")).unwrap_or_default();
-        let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
-        new.filter_map(|problem| caused(repo, &manifest.changes, problem, &manifest.object)).collect()
-    };
-    let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
-    let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
-    found.into_iter().collect()
-}
-
-fn parsed(text: &str) -> Option<Value> {
-    federate_yaml::read(text.as_bytes()).documents.pop().map(|document| document.value)
+    if rendered.changes.iter().all(|change| change.paths.is_empty()) {
+        return Vec::new();
+    }
+    let template = repo.template(object).map(|template| Cow::Borrowed(&template.object.body));
+    let template = template.or_else(|| Some(Cow::Owned(template_of(repo, wrapped.get(object)?, object)?)));
+    let template = template.unwrap_or_default();
+    let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
+    let Some(kind) = kinds.get(&rendered.body) else { return Vec::new() };
+    if paths.all(|path| is_plain(&kind, path, &template, &rendered.body)) {
+        return Vec::new();
+    }
+    let now = kinds.problems(&rendered.body, "");
+    if now.is_empty() {
+        return Vec::new();
+    }
+    let before = kinds.problems(&template, "");
+    let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
+    new.filter_map(|problem| caused(repo, &rendered.changes, problem, object)).collect()
 }
 
 /// The finding about a problem, at the override that changed the field.
@@ -107,7 +105,7 @@ pub(super) fn suggest(
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.template(id).map(|template| template.object.body.clone());
         let body = template.or_else(|| template_of(repo, own?, id));
-        body.and_then(|body| near_path(&kinds.get(&body)?, &body, path))
+        body.and_then(|body| near_path(kinds.get(&body)?.as_ref(), &body, path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))
     };
