@@ -214,6 +214,15 @@ impl Run<'_> {
     /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
     /// ended, in words.
     fn plan(&mut self, seconds: i64, changed: bool) -> [(usize, &'static str, &'static str); 2] {
+        let in_words = |evicted, finished| {
+            [
+                (evicted, "placement is evicted", "placements are evicted"),
+                (finished, "eviction is done", "evictions are done"),
+            ]
+        };
+        if !changed && !self.options.failover {
+            return in_words(0, 0);
+        }
         let Timeline { baseline, world, plan, .. } = &mut self.timeline;
         let engine = baseline.engine(world);
         let mut all = Vec::new();
@@ -243,10 +252,7 @@ impl Run<'_> {
             drop(engine);
         }
         self.record(seconds, all);
-        [
-            (evicted, "placement is evicted", "placements are evicted"),
-            (finished, "eviction is done", "evictions are done"),
-        ]
+        in_words(evicted, finished)
     }
 
     /// Records evictions, and when something happens next.
