@@ -34,6 +34,8 @@ mod server_decides;
 mod sets;
 mod snapshot;
 mod sync;
+mod sync_app;
+mod sync_narrow;
 mod sync_notify;
 mod sync_objects;
 mod sync_rollout;

@@ -88,6 +88,7 @@ async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Res
         dry_run: Some(DryRun::Client),
         remember: None,
         asked: false,
+        narrow: false,
         wait: None,
         fence: None,
         progress: &NoProgress,

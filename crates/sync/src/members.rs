@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
-use federate_kubernetes::ClusterName;
 use federate_kubernetes::finding::list;
+use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
@@ -34,6 +34,8 @@ pub(crate) struct Members<'m> {
     pub(crate) turn: &'m Turn<'m>,
     /// The number of the publication.
     pub(crate) number: u64,
+    /// The objects that may differ; `None` for all.
+    pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -69,7 +71,7 @@ impl Members<'_> {
         let actions = self.reconcile(purpose, &clusters, (None, wait), backoffs)?;
         self.log(&actions, "applied");
         self.note(&actions, backoffs, true);
-        for cluster in &clusters {
+        for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
         }
         self.note_reports(&self.work(), backoffs, |name| only.contains(name))
@@ -102,7 +104,11 @@ impl Members<'_> {
             let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
             let left: Vec<&Action> = here.filter(stays).collect();
             let drifted = left.first().map(|first| Drifted { objects: left.len(), first: described(first) });
+            let differs = found(cluster);
             backoffs.note_drift(cluster, drifted);
+            if self.objects.is_none() && !differs {
+                backoffs.note_clean(cluster);
+            }
         }
         self.note_reported_drift(&self.work(), backoffs)?;
         self.end(backoffs, status)?;
@@ -159,6 +165,7 @@ impl Members<'_> {
             prune: prune.then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
             results: false,
             clusters,
+            only: self.objects,
             key: &self.env.key,
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);

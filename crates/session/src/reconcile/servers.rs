@@ -59,6 +59,7 @@ impl Reconciler<'_> {
                 dry_run: options.dry_run,
                 remember: remember.as_ref(),
                 asked,
+                narrow: self.options.only.is_some(),
                 wait: options.wait,
                 fence: options.fence.clone(),
                 progress: options.progress,
