@@ -43,6 +43,7 @@ mod sync_shared;
 mod sync_sources;
 mod sync_survives;
 mod sync_tenants;
+mod sync_trouble;
 mod sync_watch;
 mod trouble;
 mod versions;

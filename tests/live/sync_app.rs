@@ -176,7 +176,7 @@ fn submodules_are_read_from_the_server_of_the_source_only() {
     submodule(&hub, "https://example.org/extra.git", &first);
     let ran = hub.once().code(2);
     assert!(ran.out.contains("the submodule modules/extra: its address is not on the server"), "{ran:#?}");
-    submodule(&hub, "../gone.git", &first);
+    submodule(&hub, "../gone.git", &"2".repeat(40));
     let ran = hub.once().code(2);
     assert!(ran.out.contains("GitOperationFailed: `git fetch` failed"), "{ran:#?}");
     submodule(&hub, "../extra.git", &"1".repeat(40));

@@ -38,7 +38,8 @@ fn settled(hub: &Hub, more: &serde_json::Value) -> Running {
 #[test]
 fn one_edited_template_is_one_object_that_is_sent() {
     let hub = Hub::new();
-    let running = settled(&hub, &json!({"interval": "1s"}));
+    let apply = json!({"prune": true, "pruneLimit": 50});
+    let running = settled(&hub, &json!({"interval": "1s", "apply": apply}));
     // Somebody changes another object meanwhile: that is reported, and not put back.
     let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
     hub.sandbox.edit("m2", "kubectl-edit", WEB, &mine);

@@ -209,8 +209,6 @@ enum Ended {
     Over,
     /// The version that it started at is too old, or the credentials are.
     Expired,
-    /// Everything is to be listed again.
-    Asked,
     /// The account may not watch.
     Forbidden,
     /// Something failed.
@@ -302,7 +300,6 @@ impl ClusterWatch {
         (mut listed, mut asks): (Option<&Arc<AtomicUsize>>, watch::Receiver<u64>),
     ) {
         let mut known: Option<Versions> = None;
-        let mut asked = false;
         let mut pause = PAUSE;
         loop {
             let list = match first.take() {
@@ -316,14 +313,14 @@ impl ClusterWatch {
                     continue;
                 }
                 Err(_) => {
-                    if std::mem::take(&mut asked) {
+                    if asks.has_changed().unwrap_or(false) {
+                        asks.mark_unchanged();
                         (self.changed)(&self.cluster, None);
                     }
                     wait(&mut pause).await;
                     continue;
                 }
             };
-            asked = false;
             if known.as_ref().is_some_and(|known| *known != versions) {
                 (self.changed)(&self.cluster, None);
             }
@@ -332,18 +329,9 @@ impl ClusterWatch {
             }
             loop {
                 let begun = Instant::now();
-                let events = self.events(client, place, &mut at, &mut versions);
-                let ended = tokio::select! {
-                    ended = events => ended,
-                    Ok(()) = asks.changed() => Ended::Asked,
-                };
-                match ended {
+                match self.events(client, place, &mut at, (&mut versions, &mut asks)).await {
                     Ended::Over if begun.elapsed() >= PAUSE => pause = PAUSE,
                     Ended::Expired => break,
-                    Ended::Asked => {
-                        asked = true;
-                        break;
-                    }
                     Ended::Forbidden => {
                         sleep(FORBIDDEN).await;
                         break;
@@ -378,13 +366,13 @@ impl ClusterWatch {
         Call::get(path).query("labelSelector", &self.selector)
     }
 
-    /// Watches from a version on, which it advances.
+    /// Watches from a version on, which it advances. Lists everything whenever that is asked for.
     async fn events(
         &self,
         client: &Client,
         place: &Place,
         at: &mut String,
-        versions: &mut Versions,
+        (versions, asks): (&mut Versions, &mut watch::Receiver<u64>),
     ) -> Ended {
         let call = self.call(place).accept(METADATA).query("watch", "1").query("resourceVersion", at);
         let call = call.query("allowWatchBookmarks", "true");
@@ -396,7 +384,14 @@ impl ClusterWatch {
         };
         let mut events = std::pin::pin!(opened);
         loop {
-            let (item, gone) = match timeout(WATCH + SILENCE, events.try_next()).await {
+            let next = tokio::select! {
+                next = timeout(WATCH + SILENCE, events.try_next()) => next,
+                Ok(()) = asks.changed() => {
+                    self.list_again(client, place, versions).await;
+                    continue;
+                }
+            };
+            let (item, gone) = match next {
                 Ok(Ok(Some(WatchEvent::Added(item) | WatchEvent::Modified(item)))) => (item, false),
                 Ok(Ok(Some(WatchEvent::Deleted(item)))) => (item, true),
                 Ok(Ok(Some(WatchEvent::Bookmark(mark)))) => {
@@ -413,6 +408,22 @@ impl ClusterWatch {
                 (self.changed)(&self.cluster, Some(place.object(&item.metadata)));
             }
             *at = item.metadata.resource_version;
+        }
+    }
+}
+
+impl ClusterWatch {
+    /// Finds out whether a watch that goes on has missed something.
+    async fn list_again(&self, client: &Client, place: &Place, versions: &mut Versions) {
+        match self.list(client, place).await {
+            Ok((listed, _)) if listed == *versions => {}
+            Ok((listed, _)) => {
+                *versions = listed;
+                (self.changed)(&self.cluster, None);
+            }
+            Err(Error::Refused(refusal)) if refusal.code == 403 => {}
+            // The comparison says why.
+            Err(_) => (self.changed)(&self.cluster, None),
         }
     }
 }

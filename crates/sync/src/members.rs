@@ -19,6 +19,9 @@ use crate::round::{Environment, PRUNE_LIMIT, RoundError};
 use crate::shards::{REMOVED, Turn};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 
+/// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
+const OBJECTS_AT_ONCE: usize = 3000;
+
 /// The clusters of a session.
 pub(crate) struct Members<'m> {
     pub(crate) loaded: &'m Loaded,
@@ -169,7 +172,8 @@ impl Members<'_> {
             key: &self.env.key,
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
-        let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        reached.access.at_once = Some(self.at_once());
         let held = match purpose {
             Purpose::Drift { correct: true, .. } => backoffs.fights.held(Instant::now()),
             _ => BTreeMap::new(),
@@ -178,6 +182,14 @@ impl Members<'_> {
         let reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
         let actions = reconciler.servers(&reached.access, &options);
         actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
+    }
+
+    /// How many clusters are worked on at a time.
+    fn at_once(&self) -> usize {
+        let placed = self.session.rendering().manifests.iter().map(|manifest| manifest.clusters.len());
+        let objects = placed.sum::<usize>() / self.session.clusters().len().max(1);
+        let objects = self.objects.map_or(objects, BTreeSet::len);
+        (OBJECTS_AT_ONCE / objects.max(1)).clamp(2, 16)
     }
 
     fn log(&self, actions: &Actions, what: &str) {
