@@ -185,7 +185,8 @@ impl Members<'_> {
             }
             Reader::Servers(servers) => {
                 let remember = Some(&surveyed).filter(|_| self.remember);
-                (servers.reconcile(&session, &reconciler, remember)?, servers.dry_run.is_some())
+                let memory = (remember, !self.remember && !self.args.names_memory());
+                (servers.reconcile(&session, &reconciler, memory)?, servers.dry_run.is_some())
             }
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
@@ -260,7 +261,7 @@ impl Servers<'_> {
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
-        remember: Option<&Surveyed>,
+        (remember, without_memory): (Option<&Surveyed>, bool),
     ) -> Result<Actions, Fault> {
         super::progress::stop();
         let lines = progress::ProgressLines::new(self.quiet);
@@ -271,6 +272,7 @@ impl Servers<'_> {
             }),
             wait: self.wait,
             remember,
+            without_memory,
             check_access: self.check_access,
             fence: None,
             progress: &lines,
@@ -281,7 +283,12 @@ impl Servers<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    fn reconcile(&self, _: &Session, _: &Reconciler<'_>, _: Option<&Surveyed>) -> Result<Actions, Fault> {
+    fn reconcile(
+        &self,
+        _: &Session,
+        _: &Reconciler<'_>,
+        _: (Option<&Surveyed>, bool),
+    ) -> Result<Actions, Fault> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }

@@ -87,6 +87,7 @@ async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Res
         moved: None,
         dry_run: Some(DryRun::Client),
         remember: None,
+        without_memory: false,
         asked: false,
         narrow: false,
         wait: None,

@@ -138,17 +138,24 @@ impl<'r> Reconciler<'r> {
 
     /// Decides from the observed objects of the session, and performs nothing.
     pub fn observed(&self) -> Actions {
+        let live = self.session.observed();
+        let clusters = self.clusters().filter(|cluster| live.knows(&cluster.name));
+        let mut all = Reconciled { predicted: true, ..Reconciled::default() };
+        for (name, decided) in self.predict(clusters) {
+            let actions = decided.decisions.into_iter().map(|decision| decision.action).collect();
+            all.add(&name, actions, decided.stopped);
+        }
+        Actions::of(all.actions, all.clusters)
+    }
+
+    /// Decides from the observed objects of the session without asking an API server. A cluster that was not
+    /// observed counts as empty.
+    fn predict(&self, clusters: impl Iterator<Item = &'r Cluster>) -> Vec<(ClusterName, Decided)> {
         self.with(false, |deciding| {
             let custom_kinds = self.custom_kinds();
             let kind = |id: &ObjectRef| kind(id, &custom_kinds);
             let live = self.session.observed();
-            let mut all = Reconciled { predicted: true, ..Reconciled::default() };
-            for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
-                let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
-                let actions = decisions.into_iter().map(|decision| decision.action).collect();
-                all.add(&cluster.name, actions, stopped);
-            }
-            Actions::of(all.actions, all.clusters)
+            clusters.map(|cluster| (cluster.name.clone(), deciding.cluster(cluster, live, &kind))).collect()
         })
     }
 

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use k8s_openapi::ByteString;
-use tempfile::{NamedTempFile, TempPath};
+
+use crate::private::PrivateFile;
 
 /// The keys of a Secret.
 pub type Keys = BTreeMap<String, Vec<u8>>;
@@ -20,15 +20,7 @@ pub struct Credentials {
     variables: Vec<(String, OsString)>,
     /// Settings of git's configuration.
     settings: Vec<(String, String)>,
-    files: Vec<TempPath>,
-}
-
-/// A file that only this user can read.
-pub(crate) fn private_file(contents: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new()?;
-    file.write_all(contents)?;
-    file.flush()?;
-    Ok(file)
+    files: Vec<PrivateFile>,
 }
 
 impl Credentials {
@@ -145,11 +137,9 @@ impl Credentials {
     }
 
     fn file(&mut self, contents: &[u8]) -> Result<String, String> {
-        let file = private_file(contents).map_err(|error| format!("a file for credentials: {error}"))?;
-        // A program that is still open for writing cannot be run.
-        let path = file.into_temp_path();
-        self.files.push(path);
-        let path = self.files.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = PrivateFile::new(contents).map_err(|error| format!("a file for credentials: {error}"))?;
+        let path = file.path().to_string_lossy().into_owned();
+        self.files.push(file);
         Ok(path)
     }
 }

@@ -27,6 +27,7 @@ mod notify;
 mod opened;
 mod outcome;
 mod polled;
+pub mod private;
 pub mod read;
 mod render;
 pub mod rollout;

@@ -150,6 +150,7 @@ impl Members<'_> {
             dry_run,
             wait,
             remember: None,
+            without_memory: false,
             check_access: false,
             fence: self.turn.fence(),
             progress: &Silent,

@@ -6,11 +6,11 @@ use std::path::Path;
 use federate_publish::branch;
 use federate_session::{Options, Session};
 use federate_source::git::Revision;
-use tempfile::NamedTempFile;
 
 use crate::api::{Commit, Reference, Source};
-use crate::credentials::{Credentials, private_file};
+use crate::credentials::Credentials;
 use crate::opened::{Formers, Opened, SessionCache};
+use crate::private::PrivateFile;
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::SyncState;
@@ -67,7 +67,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
     ) -> Result<Polled, RoundError> {
         let signers = self.signers()?;
-        let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
+        let signers = signers.as_ref().map(PrivateFile::path).or(self.env.allowed_signers.as_deref());
         // Of a range of versions, the tag that was chosen.
         let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
         let fetched = remote.of(&source).fetch(&tip, signers)?;
@@ -118,14 +118,14 @@ impl Round<'_> {
     }
 
     /// The keys that the Sync itself names, in a file.
-    fn signers(&self) -> Result<Option<NamedTempFile>, RoundError> {
+    fn signers(&self) -> Result<Option<PrivateFile>, RoundError> {
         let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
         let text = keys.values().fold(Vec::new(), |mut text, lines| {
             text.extend_from_slice(lines);
             text.push(b'\n');
             text
         });
-        private_file(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
+        PrivateFile::new(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
     }
 
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Polled, RoundError> {

@@ -15,7 +15,6 @@ use federate_engine::change::DigestKey;
 use federate_engine::previous;
 use federate_live::Access;
 use federate_session::Session;
-use tempfile::NamedTempFile;
 
 use crate::api::{Apply, DriftMode, Spec};
 use crate::credentials::{Credentials, Keys};
@@ -24,6 +23,7 @@ use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
 use crate::polled::Polled;
+use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
@@ -39,7 +39,7 @@ pub struct MemberAccess {
     /// How.
     pub access: Access,
     /// The files.
-    pub kept: Vec<NamedTempFile>,
+    pub kept: Vec<PrivateFile>,
 }
 
 /// What rounds need of the world.

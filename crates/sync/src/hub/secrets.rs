@@ -10,8 +10,9 @@ use federate_session::Session;
 use super::Hub;
 use super::client::User;
 use crate::api::Sync;
-use crate::credentials::{Credentials, Keys, private_file};
+use crate::credentials::{Credentials, Keys};
 use crate::github_app;
+use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::round::MemberAccess;
 
@@ -87,7 +88,7 @@ impl Hub {
             let context = if let Some(context) = context {
                 context.to_owned()
             } else {
-                let file = private_file(pod()?.as_bytes()).map_err(|error| error.to_string())?;
+                let file = PrivateFile::new(pod()?.as_bytes()).map_err(|error| error.to_string())?;
                 base.kubeconfig = Some(file.path().to_owned());
                 kept.push(file);
                 POD.to_owned()
