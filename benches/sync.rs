@@ -73,7 +73,7 @@ fn fleet() {
     fs::write(folder.join("sync.yaml"), sync.replace("MODE", "report")).unwrap();
 
     let mut running = Running::start(folder, "log", FILES);
-    running.until("applied");
+    running.until("applied main@");
     println!("first round: {}", running.spent());
     running.settle();
     println!("watches begun: {}", running.spent());
@@ -111,7 +111,7 @@ fn fleet() {
     running.until("changed by kubectl-edit in member-9");
     println!("a change by hand: reported after {:?}, {}", begun.elapsed(), running.spent());
     fs::write(folder.join("sync.yaml"), sync.replace("MODE", "correct")).unwrap();
-    running.until("put back");
+    running.until("ReconciliationSucceeded");
     running.settle();
     running.mark();
     let begun = Instant::now();

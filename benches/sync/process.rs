@@ -1,7 +1,7 @@
 //! A `federate sync` under measurement: its log, its processor time, its memory.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ pub(crate) struct Running {
     child: Child,
     log: std::path::PathBuf,
     /// How much of the log is old.
-    read: usize,
+    read: u64,
     /// The processor time, of itself and of the programs that it ran, at the last mark.
     mark: (Duration, Duration),
     marked: Instant,
@@ -44,13 +44,17 @@ impl Running {
     pub(crate) fn until(&mut self, what: &str) {
         let begun = Instant::now();
         loop {
-            let text = self.text();
-            if let Some(at) = text.get(self.read..).and_then(|new| new.find(what)) {
-                self.read += at + what.len();
+            let mut log = fs::File::open(&self.log).unwrap();
+            log.seek(SeekFrom::Start(self.read)).unwrap();
+            let mut text = String::new();
+            log.read_to_string(&mut text).unwrap();
+            if let Some(at) = text.find(what) {
+                self.read += (at + what.len()) as u64;
                 return;
             }
-            let tail: Vec<&str> = text.lines().rev().take(5).collect();
-            assert!(begun.elapsed() < PATIENCE, "{what} is not in the log: {tail:#?}");
+            // A line may not be complete.
+            self.read += text.rfind('\n').map_or(0, |at| at as u64 + 1);
+            assert!(begun.elapsed() < PATIENCE, "{what} is not in the log");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -70,7 +74,7 @@ impl Running {
     /// Begins to count anew.
     pub(crate) fn mark(&mut self) {
         (self.mark, self.marked) = (self.times(), Instant::now());
-        self.read = self.text().len();
+        self.read = fs::metadata(&self.log).unwrap().len();
     }
 
     fn times(&self) -> (Duration, Duration) {
