@@ -174,6 +174,7 @@ impl Members<'_> {
             prune: self.prune.prune(),
             results: self.results,
             clusters: &self.args.clusters,
+            only: None,
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
@@ -187,7 +188,8 @@ impl Members<'_> {
             }
             Reader::Servers(servers) => {
                 let remember = Some(&surveyed).filter(|_| self.remember);
-                (servers.reconcile(&session, &reconciler, remember)?, servers.dry_run.is_some())
+                let memory = (remember, !self.remember && !self.args.names_memory());
+                (servers.reconcile(&session, &reconciler, memory)?, servers.dry_run.is_some())
             }
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
@@ -266,7 +268,7 @@ impl Servers<'_> {
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
-        remember: Option<&Surveyed>,
+        (remember, without_memory): (Option<&Surveyed>, bool),
     ) -> Result<Actions, Fault> {
         super::progress::stop();
         let lines = progress::ProgressLines::new(self.quiet);
@@ -277,6 +279,7 @@ impl Servers<'_> {
             }),
             wait: self.wait,
             remember,
+            without_memory,
             check_access: self.check_access,
             fence: None,
             progress: &lines,
@@ -287,7 +290,12 @@ impl Servers<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    fn reconcile(&self, _: &Session, _: &Reconciler<'_>, _: Option<&Surveyed>) -> Result<Actions, Fault> {
+    fn reconcile(
+        &self,
+        _: &Session,
+        _: &Reconciler<'_>,
+        _: (Option<&Surveyed>, bool),
+    ) -> Result<Actions, Fault> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }

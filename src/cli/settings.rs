@@ -200,7 +200,6 @@ impl RepoArgs {
     }
 
     /// Whether an option selects the scheduler's memory.
-    #[cfg(feature = "live")]
     pub(super) fn names_memory(&self) -> bool {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }

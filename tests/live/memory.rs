@@ -41,8 +41,12 @@ fn two_laptops_agree_by_the_plan_that_the_clusters_remember() {
     let create = |ran: &crate::sandbox::Ran| {
         ran.json()["actions"].as_array().unwrap().iter().any(|action| action["action"] == "create")
     };
-    assert!(create(&sandbox.apply("--dry-run=client -o json")), "without memory it would move to m1");
+    let forgetful = sandbox.apply("--dry-run=client -o json");
+    assert!(create(&forgetful), "without memory it would move to m1");
+    let hint = "warning: m1, m2: an apply with --remember has stored its plan here (ConfigMap default/";
+    assert!(forgetful.err.contains(hint), "{forgetful:#?}");
     let fresh = sandbox.apply("--remember --fresh --dry-run=client -o json");
+    assert!(!fresh.err.contains("has stored its plan"), "{fresh:#?}");
     assert!(create(&fresh), "--fresh takes the place of what is remembered: {fresh:#?}");
     let drift = sandbox.run("drift", "--remember").code(0);
     assert!(drift.out.contains("no drift"), "{drift:#?}");
@@ -127,6 +131,44 @@ fn replicas_are_divided_by_the_free_resources_of_the_clusters() {
     // Karmada counts nodes by grades: one with 12 processors is one of at least 8.
     assert_eq!((replicas("m1"), replicas("m2")), (5.into(), 3.into()));
     assert!(sandbox.run("drift", "").code(0).out.contains("no drift"));
+}
+
+const FLEET: &str = "apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {name: shop}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]
+  policy:
+    placementType: PickN
+    numberOfClusters: 1
+    affinity:
+      clusterAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          preference:
+            propertySorter: {name: resources.kubernetes-fleet.io/available-cpu, sortOrder: Descending}
+        requiredDuringSchedulingIgnoredDuringExecution:
+          clusterSelectorTerms:
+          - propertySelector:
+              matchExpressions: [{name: kubernetes-fleet.io/node-count, operator: Ge, values: ['1']}]
+";
+
+#[test]
+fn properties_of_a_fleet_are_read_from_the_nodes_of_the_clusters() {
+    let sandbox = Sandbox::new(&["m1", "m2", "m3"]);
+    let inventory = ["m1", "m2", "m3"].map(|name| {
+        format!("---\napiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: {name}}}\nspec: {{}}\n")
+    });
+    sandbox.write("clusters.yaml", &inventory.concat());
+    sandbox.write("policy.yaml", FLEET);
+    for (cluster, cpu) in [("m1", "4"), ("m2", "12")] {
+        node(&sandbox, cluster, cpu);
+    }
+    // `m3` has no node.
+    sandbox.apply("").code(0);
+    let has = ["m1", "m2", "m3"].map(|cluster| sandbox.has(cluster, WEB));
+    assert_eq!(has, [false, true, false], "the one with the most free processors");
+    sandbox.run("drift", "").code(0);
 }
 
 #[test]

@@ -39,6 +39,31 @@ fn an_unreachable_cluster_is_not_reported_as_free_of_drift() {
 }
 
 #[test]
+fn a_dry_run_predicts_what_an_unreachable_cluster_would_get() {
+    let sandbox = half_reachable();
+    sandbox.write("a.yaml", &config("a", "1"));
+    sandbox.write("bad.yaml", &config("bad", "1").replace("k: '1'", "k: [1]"));
+    for mode in ["server", "client"] {
+        let ran = sandbox.apply(&format!("--dry-run={mode} -o json")).code(2);
+        let a = ran.action("m2", "ConfigMap", "a");
+        assert_eq!((&a["action"], &a["outcome"]), (&json!("create"), &json!("planned")), "{a}");
+        let why = "predicted for an empty cluster, because the cluster could not be read";
+        assert_eq!(a["reason"], why, "{mode}");
+        let bad = ran.action("m2", "ConfigMap", "bad");
+        assert_eq!(bad["outcome"], "failed", "{bad}");
+        let m2 = &clusters(&ran)[1];
+        assert_eq!((&m2["outcome"], &m2["predicted"]), (&json!("failed"), &json!(true)), "{m2}");
+        assert!(m2["error"].as_str().unwrap().starts_with("it cannot be reached: "), "{m2}");
+    }
+    let table = sandbox.apply("--dry-run=server").code(2);
+    assert!(table.out.ends_with("1 cluster failed; predicted without the API server\n"), "{table:#?}");
+    // Without a dry run nothing is predicted: it was not done.
+    sandbox.remove("bad.yaml");
+    let done = sandbox.apply("-o json").code(2).json();
+    assert!(done["actions"].as_array().unwrap().iter().all(|action| action["cluster"] == "m1"), "{done}");
+}
+
+#[test]
 fn what_the_server_refuses_has_failed_and_what_waits_for_it_was_not_tried() {
     let hook = "apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration

@@ -52,7 +52,9 @@ fn what_cannot_be_changed_is_replaced_on_demand() {
     let ran = sandbox.apply("--replace -o json").code(0);
     let action = ran.action("m1", "Job", "j");
     assert_eq!(action["action"], "update");
-    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created again"), "{action:#}");
+    let why = "it is deleted and created again, so that it runs again from the start: ";
+    let reason = action["reason"].as_str().unwrap();
+    assert!(reason.starts_with(why) && reason.ends_with("spec.template: field is immutable"), "{action:#}");
     assert_ne!(uid(JOBS), before.0);
     assert_eq!(sandbox.get("m1", JOBS)["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
     assert_eq!(sandbox.get("m1", CONFIG)["data"], json!({"k": "2"}));
@@ -130,7 +132,8 @@ fn the_pods_of_a_set_that_is_replaced_run_on() {
     assert!(ran.err.contains("`--replace`"), "{ran:#?}");
     let ran = sandbox.apply("--replace -o json").code(0);
     let action = ran.action("m1", "StatefulSet", "db");
-    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created again"), "{action:#}");
+    let why = "it is deleted and created again, while its pods run on and belong to the new one: ";
+    assert!(action["reason"].as_str().unwrap().starts_with(why), "{action:#}");
     let after = sandbox.get("m1", SET);
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["spec"]["serviceName"], "b");

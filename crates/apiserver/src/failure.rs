@@ -77,6 +77,26 @@ impl Cause {
     }
 }
 
+/// The longest value that a message repeats.
+const LONGEST_VALUE: usize = 80;
+
+/// The message of a refusal without long values: of an immutable field, such as the template of a Job, servers repeat all
+/// of it. `details` are those of the refusal.
+pub fn brief(message: &str, details: &Map<String, Value>) -> String {
+    let causes = details.get("causes").and_then(Value::as_array).into_iter().flatten();
+    let causes = causes.filter_map(|cause| cause.get("message")?.as_str());
+    causes.fold(message.to_owned(), |message, cause| match without_value(cause) {
+        Some(brief) => message.replace(cause, brief),
+        None => message,
+    })
+}
+
+/// Why a value is invalid, if the value is long: it is JSON, or text in Go's notation.
+fn without_value(cause: &str) -> Option<&str> {
+    let (value, why) = cause.strip_prefix("Invalid value: ")?.rsplit_once("}: ")?;
+    (value.len() > LONGEST_VALUE).then_some(why)
+}
+
 impl Failure {
     /// A refusal without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
@@ -179,5 +199,27 @@ impl Failure {
         }
         status.insert("code".to_owned(), json!(self.code));
         Value::Object(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_left_out_of_messages() {
+        let containers: Vec<Value> = (0..9).map(|n| json!({"name": format!("c{n}"), "image": "a"})).collect();
+        for value in
+            [json!({"containers": containers}).to_string(), format!("core.PodSpec{{{}}}", "x, ".repeat(40))]
+        {
+            let cause = format!("Invalid value: {value}: field is immutable");
+            let message = format!("Job.batch \"j\" is invalid: spec.template: {cause}");
+            let details = json!({"causes": [{"field": "spec.template", "message": cause}]});
+            let said = brief(&message, details.as_object().unwrap());
+            assert_eq!(said, "Job.batch \"j\" is invalid: spec.template: field is immutable");
+        }
+        let details = json!({"causes": [{"message": "Invalid value: -1: must not be negative"}]});
+        let message = "spec.replicas: Invalid value: -1: must not be negative";
+        assert_eq!(brief(message, details.as_object().unwrap()), message);
     }
 }

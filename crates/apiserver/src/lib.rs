@@ -73,7 +73,7 @@ pub use complete::complete;
 pub use custom::Custom;
 pub use defaults::encode_string_data;
 pub use extract_applied::{applied_fields, extract_applied};
-pub use failure::{Cause, Failure};
+pub use failure::{Cause, Failure, brief};
 pub use kinds::Kind;
 pub use validate::invalid_name;
 

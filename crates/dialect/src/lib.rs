@@ -4,6 +4,8 @@
 //! compiles the policies of a repo into a [`ControlPlane`], which decides exactly as the real one. The engine
 //! calls it from all cores and never looks inside.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -143,6 +145,12 @@ pub trait Dialect: Sync {
     fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         let _ = (object, nodes, pods);
         None
+    }
+
+    /// The properties of a cluster that its control plane computes from the nodes there, by name.
+    fn properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
+        let _ = nodes;
+        BTreeMap::new()
     }
 
     /// The status that the control plane computes for an inventory object from what it sees in the cluster; `None`

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
 pub mod actions;
@@ -61,9 +61,7 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
             }
             match dialect.cluster(&claimed.object, settings.strict_inventory, &repo.config) {
                 Ok(mut cluster) => {
-                    if cluster.capacity.is_none() {
-                        cluster.capacity = observed_capacity(dialect, &claimed.object, &settings.live);
-                    }
+                    observe(&mut cluster, dialect, &claimed.object, &settings.live);
                     clusters.push(cluster);
                 }
                 Err(unreadable) => findings.push(unreadable),
@@ -81,13 +79,21 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
     (clusters, findings)
 }
 
-/// The free resources of a cluster by the nodes and pods that are known to be there.
-fn observed_capacity(dialect: &dyn Dialect, object: &Object, live: &Live) -> Option<Capacity> {
-    let cluster = object.id.name.as_str();
-    let nodes = live.list(cluster, "", "Node", None);
-    let pods = live.objects(cluster).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
-    let pods: Vec<Object> = if nodes.is_empty() { Vec::new() } else { pods.cloned().collect() };
-    dialect.capacity(object, nodes, &pods).filter(|_| !nodes.is_empty())
+/// Adds the free resources and the properties that the inventory does not state, by the nodes and pods that are known to
+/// be in a cluster.
+fn observe(cluster: &mut Cluster, dialect: &dyn Dialect, object: &Object, live: &Live) {
+    let name = object.id.name.as_str();
+    let nodes = live.list(name, "", "Node", None);
+    if nodes.is_empty() {
+        return;
+    }
+    for (property, value) in dialect.properties(nodes) {
+        cluster.properties.entry(property).or_insert(value);
+    }
+    if cluster.capacity.is_none() {
+        let pods = live.objects(name).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
+        cluster.capacity = dialect.capacity(object, nodes, &pods.cloned().collect::<Vec<_>>());
+    }
 }
 
 /// The inventory object of a cluster.

@@ -101,14 +101,29 @@ fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
 
 /// The finding for a field that Karmada does not send and that a user may rely on.
 fn never_sent(template: &Object) -> Option<Finding> {
-    let field = template.at(&["spec", "ttlSecondsAfterFinished"]).filter(|_| template.id.kind == "Job")?;
+    let (path, value, effect, help) = match (template.id.group(), template.id.kind.as_str()) {
+        (_, "Job") => {
+            let value = template.at(&["spec", "ttlSecondsAfterFinished"])?.to_string();
+            let help = "an OverridePolicy cannot add it either; delete finished Jobs by other means";
+            ("spec.ttlSecondsAfterFinished", value, "finished Jobs stay there", help)
+        }
+        ("", "Service") => {
+            let value = template.text(&["spec", "clusterIP"]);
+            if matches!(value, "" | "None") {
+                return None;
+            }
+            let effect = "each cluster assigns an address of its own, and keeps it when this one changes";
+            let help = "remove it, and reach the Service by its name; an OverridePolicy cannot add it either";
+            ("spec.clusterIP", value.to_owned(), effect, help)
+        }
+        _ => return None,
+    };
     let message = format!(
-        "spec.ttlSecondsAfterFinished ({field}) of {} is not sent to clusters, as Karmada leaves it out: finished Jobs \
-         stay there",
+        "{path} ({value}) of {} is not sent to clusters, as Karmada leaves it out: {effect}",
         template.id
     );
-    let finding = Finding::warning("not-sent", template, message).at("/spec/ttlSecondsAfterFinished");
-    Some(finding.help("an OverridePolicy cannot add it either; delete finished Jobs by other means"))
+    let at = format!("/{}", path.replace('.', "/"));
+    Some(Finding::warning("not-sent", template, message).at(&at).help(help))
 }
 
 /// The placement of a Namespace: all clusters, whatever policy selects it.

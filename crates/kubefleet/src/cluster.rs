@@ -161,7 +161,8 @@ fn properties(object: &Object) -> BTreeMap<String, String> {
     all.into_iter().flat_map(Map::iter).map(|(name, p)| (name.clone(), text(p, "value").to_owned())).collect()
 }
 
-fn capacity(usage: &Value) -> Capacity {
+/// Reads `status.resourceUsage`.
+pub(super) fn capacity(usage: &Value) -> Capacity {
     let amounts = |key: &str| {
         let entries = usage.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()

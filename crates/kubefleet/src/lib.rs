@@ -16,15 +16,15 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Repo, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, LossStep, Observation,
-    Placement, Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, LossStep,
+    Observation, Placement, Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -144,6 +144,14 @@ impl Dialect for KubeFleet {
 
     fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
         Ok(cluster::read(object, strict, &Behaviour::configured(config)))
+    }
+
+    fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        capacity::of_nodes(nodes, pods)
+    }
+
+    fn properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
+        BTreeMap::from([(capacity::NODE_COUNT.to_owned(), nodes.len().to_string())])
     }
 
     fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
@@ -363,6 +371,12 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn check(&self) -> Vec<Finding> {
         self.findings.clone()
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let policies = self.placements.iter().map(|placement| &placement.policy);
+        let capacity = policies.flat_map(|policy| properties::unknown(policy, self.input.clusters)).collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn withheld(&self, template: &Object) -> Option<String> {

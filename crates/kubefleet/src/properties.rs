@@ -6,9 +6,11 @@
 
 use std::cmp::Ordering;
 
+use super::api::Policy;
+use super::capacity::NODE_COUNT;
 use super::failure::Failure;
-use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Cluster, ClusterName};
 
 /// The prefix of resource properties.
 pub(super) const RESOURCES: &str = "resources.kubernetes-fleet.io/";
@@ -34,6 +36,23 @@ pub(super) enum Usage {
 pub(super) struct Amount {
     pub(super) exact: Quantity,
     pub(super) approximate: f64,
+}
+
+/// The clusters with nodes of which a policy reads a property that is not known. A cluster that has not joined cannot be
+/// picked.
+pub(super) fn unknown(policy: &Policy, clusters: &[Cluster]) -> Vec<ClusterName> {
+    let required = policy.required().iter().filter_map(|term| term.property_selector.as_ref());
+    let required = required.flat_map(|selector| &selector.match_expressions).map(|one| &one.name);
+    let sorters = policy.preferred().iter().filter_map(|one| one.preference.property_sorter.as_ref());
+    let names: Vec<Property> =
+        required.chain(sorters.map(|sorter| &sorter.name)).map(|name| Property::named(name)).collect();
+    let lacks = |cluster: &Cluster, property: &Property| match property {
+        Property::Resource(..) => cluster.capacity.is_none(),
+        Property::Reported(name) => name == NODE_COUNT && !cluster.properties.contains_key(name),
+        Property::Malformed(_) => false,
+    };
+    let unknown = clusters.iter().filter(|c| c.joined && names.iter().any(|property| lacks(c, property)));
+    unknown.map(|cluster| cluster.name.clone()).collect()
 }
 
 impl Usage {

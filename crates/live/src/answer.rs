@@ -24,7 +24,10 @@ impl Refusal {
         let message = match (secret && !harmless, text("message")) {
             (true, _) => withheld(status),
             (false, "") => String::from_utf8_lossy(body).trim().chars().take(300).collect(),
-            (false, message) => message.to_owned(),
+            (false, message) => match status.get("details").and_then(Value::as_object) {
+                Some(details) => federate_apiserver::brief(message, details),
+                None => message.to_owned(),
+            },
         };
         let message = if message.is_empty() { format!("HTTP {code}") } else { message };
         Self { code: code.as_u16(), reason: text("reason").to_owned(), message }

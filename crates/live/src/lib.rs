@@ -151,8 +151,12 @@ pub struct ApplyOptions<'h> {
     pub dry_run: Option<DryRun>,
     /// The plan that the clusters are to remember; `None` where they are to remember none.
     pub remember: Option<&'h RememberedPlan>,
+    /// Whether the plan was decided without the memory of an earlier run.
+    pub without_memory: bool,
     /// Whether applies are dry-run on the API servers before anything is written.
     pub asked: bool,
+    /// Whether only the desired objects are read, although the `ApplySet` has other members.
+    pub narrow: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
     /// What is checked before each write.
@@ -178,6 +182,8 @@ pub enum DryRun {
 pub struct ClusterOutcome {
     /// The cluster.
     pub cluster: ClusterName,
+    /// Whether the cluster was read; otherwise nothing was decided about it.
+    pub read: bool,
     /// The actions with their outcomes, sorted by object.
     pub actions: Vec<Action>,
     /// Why the cluster as a whole failed.
@@ -277,8 +283,13 @@ fn one(
     decider: &dyn Decider,
     how: &ApplyOptions<'_>,
 ) -> ClusterOutcome {
-    let mut outcome =
-        ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None, notes: Vec::new() };
+    let mut outcome = ClusterOutcome {
+        cluster: job.cluster.clone(),
+        read: false,
+        actions: Vec::new(),
+        error: None,
+        notes: Vec::new(),
+    };
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
@@ -351,7 +362,9 @@ async fn work(
     for round in 1..=ROUNDS {
         how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how).await?;
+        outcome.read = true;
         outcome.notes = parent::check(&seen, how)?;
+        outcome.notes.extend(memory::unused(client, &seen, how).await?);
         let mut decided = decider.decide(&job.cluster, &seen);
         for decision in &mut decided.decisions {
             if let Some(why) = seen.unreadable.get(&decision.action.object) {

@@ -16,12 +16,16 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Error;
 use super::call::{Call, encoded};
 use super::client::Client;
 use super::packed::{PART, pack, unpack};
+use super::read::ClusterState;
 use super::steps::APPLY;
+use super::{ApplyOptions, Error};
 use federate_engine::actions::{Inventory, MANAGER};
+
+/// The annotation of the parent with the name of the `ConfigMap` of the plan.
+pub(super) const KEPT: &str = "federate.dev/plan";
 
 /// A plan that a cluster remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +91,7 @@ fn path(set: &Inventory, suffix: &str) -> String {
     format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&set.namespace), encoded(&name(set, suffix)))
 }
 
-fn name(set: &Inventory, suffix: &str) -> String {
+pub(super) fn name(set: &Inventory, suffix: &str) -> String {
     format!("{}.plan{suffix}", set.name)
 }
 
@@ -128,6 +132,33 @@ pub(super) async fn read(client: &Client, set: &Inventory) -> Result<Recalled, E
         Ok(text) => Recalled::Plan(RememberedPlan { generation: entry.generation(), text }),
         Err(error) => damaged(&error.to_string()),
     })
+}
+
+/// The warning about a plan that a cluster holds and that the run does not decide by. The parent names it, so that clusters
+/// without one are not asked.
+pub(super) async fn unused(
+    client: &Client,
+    seen: &ClusterState,
+    how: &ApplyOptions<'_>,
+) -> Result<Option<String>, Error> {
+    let set = how.inventory;
+    if !how.without_memory || seen.parent.as_ref().is_none_or(|parent| !is_kept(parent)) {
+        return Ok(None);
+    }
+    let index = client.find(&Call::get(path(set, ""))).await?;
+    Ok(index.map(|_| {
+        format!(
+            "an apply with --remember has stored its plan here (ConfigMap {}/{}), and this run decides without it, so \
+             that objects may move: add --remember, or --fresh to decide anew",
+            set.namespace,
+            name(set, "")
+        )
+    }))
+}
+
+/// Whether a parent says that the cluster keeps a plan.
+pub(super) fn is_kept(parent: &Value) -> bool {
+    parent.pointer("/metadata/annotations").is_some_and(|all| all.get(KEPT).is_some())
 }
 
 /// Keeps a plan in a cluster, owned by the parent with this uid; one that is there already is not written again.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::client::Client;
+use super::memory;
 use super::read::{ClusterState, parent_path};
 use super::steps::{APPLY, deletion};
 use super::{ApplyOptions, Error};
@@ -23,11 +24,13 @@ use federate_kubernetes::ObjectRef;
 struct ParentRecord {
     members: Members,
     repo: Option<RepoRef>,
+    /// Whether the cluster keeps a plan.
+    plan: bool,
 }
 
 impl ParentRecord {
     fn of(parent: &Value) -> Self {
-        Self { members: Members::of(parent), repo: RepoRef::of_parent(parent) }
+        Self { members: Members::of(parent), repo: RepoRef::of_parent(parent), plan: memory::is_kept(parent) }
     }
 }
 
@@ -105,7 +108,8 @@ impl<'p> Parent<'p> {
             (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
         });
         let uid = parent.map(|parent| text(parent, "uid"));
-        Self { how: how.clone(), there, then: ParentRecord { members, repo }, moved, uid }
+        let plan = how.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
+        Self { how: how.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid }
     }
 
     /// Records the old and the new members.
@@ -114,7 +118,8 @@ impl<'p> Parent<'p> {
         // The commit runs when all of its objects are applied.
         let revision = there.repo.and_then(|repo| repo.revision);
         let repo = self.then.repo.clone().map(|repo| RepoRef { revision, ..repo });
-        self.write(client, ParentRecord { members: there.members.and(&self.then.members), repo }).await
+        let members = there.members.and(&self.then.members);
+        self.write(client, ParentRecord { members, repo, ..self.then.clone() }).await
     }
 
     /// Records the members that remain.
@@ -134,7 +139,11 @@ impl<'p> Parent<'p> {
         }
         let inventory = self.how.inventory;
         let call = Call::new(Method::PATCH, parent_path(inventory)).query("fieldManager", MANAGER);
-        let body = inventory.parent(&record.members, record.repo.as_ref());
+        let mut body = inventory.parent(&record.members, record.repo.as_ref());
+        let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations.filter(|_| record.plan) {
+            annotations.insert(memory::KEPT.to_owned(), memory::name(inventory, "").into());
+        }
         let stored: Value = client.send(&call.query("force", "true").body(APPLY, &body)).await?;
         self.uid = stored.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
         self.there = Some(record);

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::table::{TextStyle, counted};
-use federate_engine::actions::{Action, ActionKind, Actions, ClusterReport, FieldDiff, Outcome};
+use federate_engine::actions::{Action, ActionKind, Actions, FieldDiff, Outcome};
+use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The largest number of similar actions that get a row each.
@@ -135,13 +136,15 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
     lines
 }
 
-/// Warnings about clusters, one line each.
+/// Warnings about clusters; one line covers all clusters with the same warning.
 pub fn notes(actions: &Actions) -> Vec<String> {
-    let notes = |cluster: &ClusterReport| {
-        let lines = cluster.notes.iter().map(|note| format!("{}: {note}", cluster.name));
-        lines.collect::<Vec<_>>()
-    };
-    actions.clusters.iter().flat_map(notes).collect()
+    let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for cluster in &actions.clusters {
+        for note in &cluster.notes {
+            alike.entry(note).or_default().push(&cluster.name);
+        }
+    }
+    alike.into_iter().map(|(note, clusters)| format!("{}: {note}", list(&clusters, ONE_BY_ONE))).collect()
 }
 
 /// How many objects got each kind of action, with the outcomes, and in how many clusters.

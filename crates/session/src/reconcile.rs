@@ -1,7 +1,7 @@
 //! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
@@ -60,6 +60,8 @@ pub struct ReconcileOptions<'r> {
     pub results: bool,
     /// The clusters; empty for all.
     pub clusters: &'r [String],
+    /// The objects, where it is known that no other one differs; `None` for all. Others are neither read nor pruned.
+    pub only: Option<&'r BTreeSet<ObjectRef>>,
     /// The key for digests of Secret values.
     pub key: &'r DigestKey,
 }
@@ -102,7 +104,8 @@ impl<'r> Reconciler<'r> {
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
-        let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
+        let manifests = &nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests;
+        let desired = desired(manifests, options.only);
         Self {
             session,
             options,
@@ -136,17 +139,24 @@ impl<'r> Reconciler<'r> {
 
     /// Decides from the observed objects of the session, and performs nothing.
     pub fn observed(&self) -> Actions {
+        let live = self.session.observed();
+        let clusters = self.clusters().filter(|cluster| live.knows(&cluster.name));
+        let mut all = Reconciled { predicted: true, ..Reconciled::default() };
+        for (name, decided) in self.predict(clusters) {
+            let actions = decided.decisions.into_iter().map(|decision| decision.action).collect();
+            all.add(&name, actions, decided.stopped);
+        }
+        Actions::of(all.actions, all.clusters)
+    }
+
+    /// Decides from the observed objects of the session without asking an API server. A cluster that was not
+    /// observed counts as empty.
+    fn predict(&self, clusters: impl Iterator<Item = &'r Cluster>) -> Vec<(ClusterName, Decided)> {
         self.with(false, |deciding| {
             let custom_kinds = self.custom_kinds();
             let kind = |id: &ObjectRef| kind(id, &custom_kinds);
             let live = &*self.revealed();
-            let mut all = Reconciled { predicted: true, ..Reconciled::default() };
-            for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
-                let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
-                let actions = decisions.into_iter().map(|decision| decision.action).collect();
-                all.add(&cluster.name, actions, stopped);
-            }
-            Actions::of(all.actions, all.clusters)
+            clusters.map(|cluster| (cluster.name.clone(), deciding.cluster(cluster, live, &kind))).collect()
         })
     }
 
@@ -221,7 +231,7 @@ impl<'r> Reconciler<'r> {
             desired: &self.desired,
             rules: &rules,
             prune: self.options.prune.as_ref(),
-            incomplete: federate_engine::any_error(&self.session.findings()),
+            incomplete: self.options.only.is_some() || federate_engine::any_error(&self.session.findings()),
             drift: drift.as_ref(),
         })
     }

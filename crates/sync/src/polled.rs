@@ -6,11 +6,11 @@ use std::path::Path;
 use federate_publish::branch;
 use federate_session::{Options, Session};
 use federate_source::git::Revision;
-use tempfile::NamedTempFile;
 
 use crate::api::{Commit, Reference, Source};
-use crate::credentials::{Credentials, private_file};
+use crate::credentials::Credentials;
 use crate::opened::{Formers, Opened, SessionCache};
+use crate::private::PrivateFile;
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::SyncState;
@@ -67,12 +67,13 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
     ) -> Result<Polled, RoundError> {
         let signers = self.signers()?;
-        let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
+        let signers = signers.as_ref().map(PrivateFile::path).or(self.env.allowed_signers.as_deref());
         // Of a range of versions, the tag that was chosen.
         let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
         let fetched = remote.of(&source).fetch(&tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
+        let opened = opened.with_submodules(fetched.submodules);
         let name = revision(&source, commit);
         if let Some(before) = fetched.before.filter(|before| *before != commit) {
             let before = revision(&source, before);
@@ -117,14 +118,14 @@ impl Round<'_> {
     }
 
     /// The keys that the Sync itself names, in a file.
-    fn signers(&self) -> Result<Option<NamedTempFile>, RoundError> {
+    fn signers(&self) -> Result<Option<PrivateFile>, RoundError> {
         let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
         let text = keys.values().fold(Vec::new(), |mut text, lines| {
             text.extend_from_slice(lines);
             text.push(b'\n');
             text
         });
-        private_file(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
+        PrivateFile::new(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
     }
 
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Polled, RoundError> {
@@ -154,8 +155,9 @@ impl Round<'_> {
         let cache = state.cache();
         let credentials = self.credentials()?;
         let remote = self.remote(address, &cache, &credentials);
-        let (place, resolved) = remote.former(revision)?;
-        let opened = Opened::Revision(Box::new(Revision::open(place, &resolved).map_err(SourceError::from)?));
+        let (place, resolved, submodules) = remote.former(revision)?;
+        let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
+        let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = opened.repo(&self.spec.source.url);
         let session = Session::open(opened.source(), Options { previous, ..Options::default() });
         match Self::refuses(&session, None, None) {

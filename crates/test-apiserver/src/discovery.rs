@@ -16,6 +16,7 @@ impl Cluster {
         let aggregated = request.accept().split(',').any(|one| one.trim() == AGGREGATED);
         match parts.as_slice() {
             ["version"] => Ok(Response::json(200, version())),
+            ["openapi", "v3"] => Ok(self.openapi_root()),
             ["openapi", ..] => match self.openapi.get(&request.path) {
                 Some(document) => Ok(Response::json(200, document.clone())),
                 None => Ok(Response::nowhere()),
@@ -52,6 +53,21 @@ impl Cluster {
             }
             _ => Ok(Response::nowhere()),
         }
+    }
+
+    /// The paths of the `OpenAPI` documents. The server says that this is text.
+    fn openapi_root(&self) -> Response {
+        let groups = self.groups();
+        let of_group = |group: &String| {
+            self.versions(group).into_iter().map(|v| format!("apis/{group}/{v}")).collect::<Vec<_>>()
+        };
+        let versions = groups.iter().flat_map(of_group).chain(["api/v1".to_owned(), "version".to_owned()]);
+        let entry = |path: String| {
+            let url = format!("/openapi/v3/{path}?hash=0");
+            (path, json!({"serverRelativeURL": url}))
+        };
+        let paths: serde_json::Map<String, Value> = versions.map(entry).collect();
+        Response::json(200, json!({"paths": paths})).with("Content-Type", "text/plain; charset=utf-8")
     }
 
     /// The groups without the core group.

@@ -93,6 +93,7 @@ impl Names {
             match (&found[1], self.values.get(&full)) {
                 ("time", _) => pattern.push_str(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
                 ("pem", _) => pattern.push_str("(?s:.+)"),
+                ("hash", _) if found[2].is_empty() => pattern.push_str("[0-9A-F]+"),
                 ("rv", _) if found[2].is_empty() => pattern.push_str(r"\d+"),
                 (_, Some(value)) => pattern.push_str(&regex::escape(value)),
                 _ => {

@@ -41,12 +41,12 @@ impl Decision {
             return self.fail(why);
         };
         match replacement((&self.action.object, kind), live, body, rules) {
-            Replacement::Done(old, created) => {
+            Replacement::Done { old, created, effect } => {
                 self.send = Some(Send::Apply { body: body.clone(), owners: None, replaces: Some(old) });
                 self.action.diffs = diffs(live, &created, rules.key);
                 self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
                 self.action.result = rules.shown(created);
-                self.action.reason = Some(format!("it is deleted and created again: {why}"));
+                self.action.reason = Some(format!("{effect}: {why}"));
             }
             Replacement::Possible(how) if how.is_empty() => self.fail(why),
             Replacement::Possible(how) => self.fail(format!("{why}; {how}")),

@@ -16,7 +16,7 @@ use super::{
     without_last_applied,
 };
 use crate::change::DigestKey;
-use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, complete};
+use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The status that control planes report where nothing is to be done.
@@ -264,8 +264,8 @@ fn replaced(
     rules: &Rules<'_>,
 ) -> Decision {
     match replacement((target.object, target.kind), live, &body, rules) {
-        Replacement::Done(old, created) => {
-            let note = format!("it is deleted and created again: {}", refusal(target.object, failure));
+        Replacement::Done { old, created, effect } => {
+            let note = format!("{effect}: {}", refusal(target.object, failure));
             let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
             noted(shown(target, ActionKind::Update, live, created, send, rules), Some(note))
         }
@@ -409,7 +409,7 @@ pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
         let fields: Vec<&str> = fields.collect();
         format!("{} (the message may contain values of the Secret and is not shown)", fields.join(", "))
     } else {
-        failure.message.clone()
+        brief(&failure.message, &failure.details)
     };
     format!("an API server would refuse it: {why}")
 }

@@ -34,8 +34,15 @@ pub struct Replaced {
 
 /// What is done about an update that an API server would refuse.
 pub(super) enum Replacement {
-    /// The object is deleted, and created again as this one.
-    Done(Replaced, Value),
+    /// The object is deleted and created again.
+    Done {
+        /// The object that is deleted.
+        old: Replaced,
+        /// The object that is created.
+        created: Value,
+        /// What happens, for people.
+        effect: String,
+    },
     /// What would allow the replacement; empty where nothing does.
     Possible(String),
 }
@@ -69,9 +76,38 @@ pub(super) fn replacement(
         };
         let orphans = kind == "StatefulSet";
         let replaced = Replaced { uid: text("uid"), resource_version: text("resourceVersion"), orphans };
-        return Replacement::Done(replaced, created);
+        let effect = format!("it is deleted and created again{}", consequence(kind, live, &created));
+        return Replacement::Done { old: replaced, created, effect };
     }
-    let annotation =
-        format!("the annotation `{REPLACE}: enabled` allows federate to delete it and create it again");
+    let annotation = format!(
+        "the annotation `{REPLACE}: enabled` allows federate to delete it and create it again{}",
+        consequence(kind, live, &created)
+    );
     Replacement::Possible(if by_kind { format!("`--replace`, or {annotation}") } else { annotation })
+}
+
+/// What the replacement means for pods.
+fn consequence(kind: &str, live: &Value, created: &Value) -> String {
+    match kind {
+        "Job" => ", so that it runs again from the start".to_owned(),
+        "StatefulSet" => match lost(live, created) {
+            None => ", while its pods run on and belong to the new one".to_owned(),
+            Some(labels) => format!(
+                ", while its pods run on without an owner: delete them (`kubectl delete pods --selector {labels}`), because \
+                 the new selector does not match them, and new pods cannot take their names"
+            ),
+        },
+        _ => String::new(),
+    }
+}
+
+/// The labels of the pods that the selector of a new `StatefulSet` does not match, if there are such pods.
+fn lost(live: &Value, created: &Value) -> Option<String> {
+    let map = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_object).cloned();
+    let old = map(live, "/spec/selector/matchLabels")?;
+    let labels = map(live, "/spec/template/metadata/labels").unwrap_or_default();
+    let new = map(created, "/spec/selector/matchLabels")?;
+    let lost = new.iter().any(|(key, value)| labels.get(key) != Some(value));
+    let text = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+    lost.then(|| old.iter().map(text).collect::<Vec<_>>().join(","))
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use federate_dialect::Observation;
 use federate_dialect::probe::Healthz;
-use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
+use federate_kubernetes::{Capacity, Object};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub use costs::Prices;
 use nodes::Amounts;
 
 /// The property with the number of nodes.
-const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
+pub(crate) const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
 
 /// The state of a cluster, as its agent sees it.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,20 @@ pub struct ResourceUsage {
     /// When they were observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation_time: Option<Timestamp>,
+}
+
+impl ResourceUsage {
+    /// The resources of these nodes, of which the pods use some.
+    fn of(nodes: &[Value], pods: &[Value], now: Timestamp) -> Self {
+        let allocatable = Amounts::of_nodes(nodes, "allocatable");
+        let available = allocatable.without(&Amounts::requested(pods));
+        Self {
+            capacity: Some(Amounts::of_nodes(nodes, "capacity").printed()),
+            allocatable: Some(allocatable.printed()),
+            available: Some(available.printed()),
+            observation_time: Some(now),
+        }
+    }
 }
 
 /// The status of a `MemberCluster`.
@@ -132,9 +146,19 @@ pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
     Member::default().look(seen).status
 }
 
+/// The resources of a cluster with these nodes and pods, as the built-in property provider reports them.
+pub(crate) fn of_nodes(nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+    let (nodes, pods) = (bodies(nodes), bodies(pods));
+    let usage = ResourceUsage::of(&nodes, &pods, Timestamp::UNIX_EPOCH);
+    Some(crate::cluster::capacity(&serde_json::to_value(usage).ok()?))
+}
+
+fn bodies(objects: &[Object]) -> Vec<Value> {
+    objects.iter().map(|object| object.body.clone()).collect()
+}
+
 /// The status of a member in what federate observes of it: that of an agent that has just joined.
 pub(crate) fn status(seen: &Observation) -> Option<Value> {
-    let bodies = |objects: &[Object]| objects.iter().map(|o| o.body.clone()).collect::<Vec<Value>>();
     let (nodes, pods) = (bodies(&seen.nodes), bodies(&seen.pods));
     let ready_status = match &seen.readyz {
         Healthz::Unreachable(_) => 0,
@@ -217,16 +241,9 @@ impl Member {
 
     /// Collects properties and resources without a property provider.
     fn built_in(&mut self, seen: &Observed<'_>, now: Timestamp) {
-        let allocatable = Amounts::of_nodes(seen.nodes, "allocatable");
-        let available = allocatable.without(&Amounts::requested(seen.pods));
         let count = PropertyValue { value: seen.nodes.len().to_string(), observation_time: now };
         self.reported.properties = BTreeMap::from([(NODE_COUNT.to_owned(), count)]);
-        self.reported.resource_usage = ResourceUsage {
-            capacity: Some(Amounts::of_nodes(seen.nodes, "capacity").printed()),
-            allocatable: Some(allocatable.printed()),
-            available: Some(available.printed()),
-            observation_time: Some(now),
-        };
+        self.reported.resource_usage = ResourceUsage::of(seen.nodes, seen.pods, now);
     }
 
     /// Copies the agent's report to the hub.

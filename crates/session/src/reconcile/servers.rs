@@ -1,6 +1,6 @@
 //! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,6 +18,11 @@ use federate_repo::Config;
 use super::survey::{Surveyed, remembered};
 use super::{Purpose, Reconciled, Reconciler};
 
+/// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
+const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster could not be read";
+/// The same without a dump.
+const PREDICTED_FROM_NOTHING: &str = "predicted for an empty cluster, because the cluster could not be read";
+
 /// How API servers are reconciled.
 pub struct ServerOptions<'s> {
     /// Where a dry run is decided; `None` to make writes.
@@ -26,6 +31,8 @@ pub struct ServerOptions<'s> {
     pub wait: Option<Duration>,
     /// Whether the clusters keep the plan, and what they keep now.
     pub remember: Option<&'s Surveyed>,
+    /// Whether the plan was decided without the memory of an earlier run.
+    pub without_memory: bool,
     /// Whether only permissions are checked.
     pub check_access: bool,
     /// What is checked before each write.
@@ -58,21 +65,46 @@ impl Reconciler<'_> {
                 moved: self.moved.as_ref(),
                 dry_run: options.dry_run,
                 remember: remember.as_ref(),
+                without_memory: options.without_memory,
                 asked,
+                narrow: self.options.only.is_some(),
                 wait: options.wait,
                 fence: options.fence.clone(),
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);
             let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
+            let mut unread = BTreeSet::new();
             for outcome in federate_live::apply(access, &desired_states, &decider, &how)? {
+                if !outcome.read {
+                    unread.insert(outcome.cluster.clone());
+                }
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
                 }
             }
+            if options.dry_run.is_some() && !drift {
+                self.predict_unread(&unread, &mut all);
+            }
             Ok(Actions::of(all.actions, all.clusters))
         })
+    }
+
+    /// Adds what a dry run predicts for clusters that could not be read. They failed all the same.
+    fn predict_unread(&self, unread: &BTreeSet<ClusterName>, all: &mut Reconciled) {
+        for (name, decided) in self.predict(self.clusters().filter(|cluster| unread.contains(&cluster.name)))
+        {
+            let known = self.session.observed().knows(&name);
+            let basis = if known { PREDICTED_FROM_DUMP } else { PREDICTED_FROM_NOTHING };
+            all.actions.extend(decided.decisions.into_iter().map(|Decision { mut action, .. }| {
+                action.reason.get_or_insert_with(|| basis.to_owned());
+                action
+            }));
+            let reports = all.clusters.iter_mut().filter(|report| report.name == name);
+            reports.for_each(|report| report.predicted = true);
+        }
+        all.actions.sort_by(|a, b| (&a.cluster, &a.object).cmp(&(&b.cluster, &b.object)));
     }
 
     /// The missing permissions, as the error of each cluster.
