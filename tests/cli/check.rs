@@ -172,7 +172,10 @@ fn fields_that_karmada_never_sends_are_named_with_their_line() {
     let policy = repo.read("policy.yaml");
     repo.write(
         "services.yaml",
-        policy.replace("name: web", "name: s").replace("apps/v1, kind: Deployment", "v1, kind: Service"),
+        policy
+            .replace("name: web", "name: s")
+            .replace("apps/v1", "v1")
+            .replace("kind: Deployment", "kind: Service"),
     );
     let service = |address: &str| {
         format!(
