@@ -174,6 +174,7 @@ impl Members<'_> {
             prune: self.prune.prune(),
             results: self.results,
             clusters: &self.args.clusters,
+            only: None,
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());

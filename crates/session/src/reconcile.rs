@@ -1,6 +1,6 @@
 //! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
@@ -59,6 +59,8 @@ pub struct ReconcileOptions<'r> {
     pub results: bool,
     /// The clusters; empty for all.
     pub clusters: &'r [String],
+    /// The objects, where it is known that no other one differs; `None` for all. Others are neither read nor pruned.
+    pub only: Option<&'r BTreeSet<ObjectRef>>,
     /// The key for digests of Secret values.
     pub key: &'r DigestKey,
 }
@@ -101,7 +103,8 @@ impl<'r> Reconciler<'r> {
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
-        let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
+        let manifests = &nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests;
+        let desired = desired(manifests, options.only);
         Self {
             session,
             options,
@@ -194,7 +197,7 @@ impl<'r> Reconciler<'r> {
             desired: &self.desired,
             rules: &rules,
             prune: self.options.prune.as_ref(),
-            incomplete: federate_engine::any_error(&self.session.findings()),
+            incomplete: self.options.only.is_some() || federate_engine::any_error(&self.session.findings()),
             drift: drift.as_ref(),
         })
     }
