@@ -77,6 +77,7 @@ impl AccessArgs {
             user: self.user.clone(),
             groups: self.groups.clone(),
             timeout: self.timeout,
+            at_once: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{WEB, config, deployment};
 use crate::sync_objects::{Hub, SYNCS, image, until};
+use crate::sync_survives::moment;
 
 const MEMBERS: [&str; 6] = ["m1", "m2", "m3", "m4", "m5", "m6"];
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases";
@@ -194,7 +195,7 @@ fn replicas_that_are_killed_leave_what_an_undisturbed_one_leaves() {
     hub.create(&hub.sync("web", &json!({"interval": "5s"})));
     for at in 0..kills {
         change(&hub, at);
-        std::thread::sleep(std::time::Duration::from_millis(u64::try_from(500 + 700 * (at % 7)).unwrap()));
+        std::thread::sleep(moment(5000));
         replicas.kill(at);
         replicas.add();
     }

@@ -220,11 +220,5 @@ fn the_newest_tag_in_a_range_is_followed() {
     hub.patch("web", &json!({"spec": {"source": {"ref": {"semver": ">=3"}}}}));
     let ran = hub.once().code(2);
     assert!(ran.out.contains("has no tag in the range `>=3`"), "{ran:#?}");
-    hub.patch("web", &json!({"spec": {"source": {"recurseSubmodules": true}}}));
-    let ran = hub.once().code(2);
-    assert!(
-        ran.out.contains("InvalidSpec: spec.source.recurseSubmodules: submodules are not read"),
-        "{ran:#?}"
-    );
     assert!(hub.sandbox.has("hub", &format!("{SYNCS}/web")));
 }

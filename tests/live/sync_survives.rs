@@ -2,7 +2,8 @@
 //! and each deletion policy.
 
 use std::fs;
-use std::process::Stdio;
+use std::hash::{BuildHasher, RandomState};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -24,6 +25,11 @@ fn held(sandbox: &Sandbox, cluster: &str) -> Vec<Value> {
         }
     }
     held
+}
+
+/// A random moment, before so many milliseconds have passed.
+pub(crate) fn moment(most: u64) -> Duration {
+    Duration::from_millis(RandomState::new().hash_one(0) % most)
 }
 
 /// One state of the repo after another.
@@ -81,10 +87,10 @@ fn killed_rounds_leave_what_undisturbed_rounds_leave(staged: bool) {
     let mut killed = 0;
     for at in 0..changes {
         change(&hub, at);
-        for pause in [10, 40, 80, 120, 160, 220, 300, 400] {
+        for _ in 0..8 {
             let mut child =
                 hub.command("--once").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(pause));
+            std::thread::sleep(moment(500));
             killed += usize::from(child.try_wait().unwrap().is_none());
             child.kill().unwrap();
             child.wait().unwrap();
@@ -117,6 +123,55 @@ fn killed_rounds_of_objects_leave_what_undisturbed_rounds_leave() {
 #[test]
 fn killed_rollouts_leave_what_undisturbed_rollouts_leave() {
     killed_rounds_leave_what_undisturbed_rounds_leave(true);
+}
+
+#[test]
+fn killed_loops_leave_what_undisturbed_rounds_leave() {
+    let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let kills = kills.unwrap_or(5_usize);
+    let make = || {
+        let hub = Hub::new();
+        let text = "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {name: web}\nspec:\n  source: {url: \
+                    origin.git, ref: {branch: main}}\n  interval: 500ms\n  retryInterval: 500ms\n  apply: {}\n";
+        fs::write(hub.sandbox.path("sync.yaml"), text).unwrap();
+        hub
+    };
+    let loops = |hub: &Hub, more: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.args("sync -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
+        command.args(more.split_whitespace()).current_dir(hub.sandbox.path(""));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let (hub, undisturbed) = (make(), make());
+    let mut number = 0;
+    for _ in 0..kills {
+        let mut child = loops(&hub, "").spawn().unwrap();
+        for _ in 0..2 {
+            std::thread::sleep(moment(1000));
+            // Large changes, and those of one template.
+            match number % 3 {
+                0 => change(&hub, number),
+                _ => {
+                    hub.sandbox.write("web.yaml", &deployment(&format!("nginx:1.{number}")));
+                    hub.push("edit");
+                }
+            }
+            number += 1;
+        }
+        std::thread::sleep(moment(1000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for hub in [&hub, &undisturbed] {
+        change(hub, number);
+        assert!(loops(hub, "--once").status().unwrap().success());
+    }
+    for cluster in ["m1", "m2"] {
+        assert_eq!(held(&hub.sandbox, cluster), held(&undisturbed.sandbox, cluster));
+    }
+    let memory = |hub: &Hub| fs::read(hub.sandbox.path("state/default/web/placements.yaml")).unwrap();
+    assert_eq!(memory(&hub), memory(&undisturbed), "no memory is lost");
 }
 
 #[test]

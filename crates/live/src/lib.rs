@@ -155,6 +155,8 @@ pub struct ApplyOptions<'h> {
     pub without_memory: bool,
     /// Whether applies are dry-run on the API servers before anything is written.
     pub asked: bool,
+    /// Whether only the desired objects are read, although the `ApplySet` has other members.
+    pub narrow: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
     /// What is checked before each write.

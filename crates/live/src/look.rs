@@ -89,6 +89,7 @@ async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Res
         remember: None,
         without_memory: false,
         asked: false,
+        narrow: false,
         wait: None,
         fence: None,
         progress: &NoProgress,

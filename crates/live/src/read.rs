@@ -1,6 +1,8 @@
 //! Reads the objects of a cluster that a run is about, in few requests: one list per kind, by the label of the
 //! ApplySet, and one list per kind and namespace for desired objects that are not among them.
 //!
+//! Where it is known which objects differ, only these are read ([`ApplyOptions::narrow`]).
+//!
 //! A user who may not list a kind in all namespaces lists it in each namespace of the run, and one who may not list at
 //! all gets each object. An object that may not be read even so is named, and nothing is decided about it.
 
@@ -84,6 +86,9 @@ pub(super) async fn read(
     let members =
         parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
     let parent = parents.pop().flatten();
+    if how.narrow {
+        return narrow(client, job, how, parent).await;
+    }
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
     let kinds = kinds::find(client, job, &members).await?;
     let ids: Vec<String> = sets.iter().map(|set| set.id()).collect();
@@ -116,6 +121,33 @@ pub(super) async fn read(
     live.insert(job.cluster.clone(), objects);
     let moved = parents.pop().flatten();
     Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable })
+}
+
+/// Reads only the desired objects. Which other members there are is unknown.
+async fn narrow(
+    client: &Client,
+    job: &DesiredState<'_>,
+    how: &ApplyOptions<'_>,
+    parent: Option<Value>,
+) -> Result<ClusterState, Error> {
+    if !parent.as_ref().is_some_and(|parent| how.inventory.is_parent(parent)) {
+        // Someone has deleted it: everything must be applied again.
+        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", how.inventory)));
+    }
+    let kinds = kinds::find(client, job, &Members::default()).await?;
+    let (objects, unreadable) = missing(client, job, &kinds, &BTreeSet::new()).await?;
+    let mut live = Live::default();
+    live.insert(job.cluster.clone(), objects);
+    Ok(ClusterState {
+        live,
+        kinds,
+        parent,
+        moved: None,
+        others: Vec::new(),
+        members: Vec::new(),
+        partial: true,
+        unreadable,
+    })
 }
 
 /// The parents of all `ApplySet`s of a cluster; none where they may not be listed.

@@ -26,7 +26,7 @@ use super::{Error, proxy};
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a credential plugin may take, which may prompt the user.
 const CREDENTIALS: Duration = Duration::from_mins(2);
-/// The number of clusters that are worked on at a time.
+/// The number of clusters that are worked on at a time, unless [`Access::at_once`] says otherwise.
 const AT_ONCE: usize = 16;
 
 /// What to do about a cluster that has no context of its name.
@@ -49,6 +49,8 @@ pub struct Access {
     pub groups: Vec<String>,
     /// The time limit for everything that is done in a cluster.
     pub timeout: Option<Duration>,
+    /// The number of clusters that are worked on at a time: the objects of all of them are in memory.
+    pub at_once: Option<usize>,
 }
 
 /// An [`Access`] whose files have been read.
@@ -103,7 +105,7 @@ impl Access {
             access: self.clone(),
             source: Arc::new(source),
             hub: OnceCell::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::new(Semaphore::new(self.at_once.unwrap_or(AT_ONCE))),
         }))
     }
 }
@@ -265,11 +267,28 @@ impl Connections {
 
 async fn config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
-    let read = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
+    let read = Config::from_custom_kubeconfig(only(kubeconfig, context), &options).await;
     let mut config = read.map_err(|error| error.to_string())?;
     config.proxy_url =
         proxy::of(kubeconfig, context, &config.cluster_url).map_err(|error| error.to_string())?;
     Ok(config)
+}
+
+/// One context of a kubeconfig: there may be thousands.
+fn only(kubeconfig: &kube_config::Kubeconfig, context: &str) -> kube_config::Kubeconfig {
+    let contexts = kubeconfig.contexts.iter().find(|named| named.name == context).cloned();
+    let (cluster, user) = match contexts.as_ref().and_then(|named| named.context.as_ref()) {
+        Some(context) => (Some(&context.cluster), context.user.as_ref()),
+        None => (None, None),
+    };
+    let clusters = kubeconfig.clusters.iter().find(|named| Some(&named.name) == cluster).cloned();
+    let auth_infos = kubeconfig.auth_infos.iter().find(|named| Some(&named.name) == user).cloned();
+    kube_config::Kubeconfig {
+        contexts: contexts.into_iter().collect(),
+        clusters: clusters.into_iter().collect(),
+        auth_infos: auth_infos.into_iter().collect(),
+        ..kube_config::Kubeconfig::default()
+    }
 }
 
 /// A client for a server. Nothing is sent yet, but credential plugins have run.

@@ -18,7 +18,7 @@ use futures_util::TryStreamExt;
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -61,10 +61,12 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct MemberWatch {
     _end: oneshot::Sender<()>,
+    lists: watch::Sender<u64>,
 }
 
-/// The receiver of changes in a cluster, called from another thread.
-type Changed = dyn Fn(&ClusterName) + Send + Sync;
+/// The receiver of changes in a cluster, called from another thread: an object that has changed; `None` where it is not
+/// known which ones have.
+type Changed = dyn Fn(&ClusterName, Option<ObjectRef>) + Send + Sync;
 
 impl MemberWatch {
     /// Watches the members of an `ApplySet` in a thread of its own. `changed` is also called once for each cluster
@@ -82,12 +84,13 @@ impl MemberWatch {
             .map_err(|error| Error::Access(error.to_string()))?;
         let selector = format!("{PART_OF}={}", inventory.id());
         let (end, ended) = oneshot::channel::<()>();
+        let (lists, list) = watch::channel(0);
         std::thread::spawn(move || {
             runtime.block_on(async move {
                 let mut all = JoinSet::new();
                 for Watched { cluster, objects } in watched {
-                    let watch =
-                        ClusterWatch { cluster, selector: selector.clone(), changed: changed.clone() };
+                    let (selector, changed, list) = (selector.clone(), changed.clone(), list.clone());
+                    let watch = ClusterWatch { cluster, selector, changed, list };
                     all.spawn(watch.run(ways.clone(), objects));
                 }
                 tokio::select! {
@@ -96,7 +99,13 @@ impl MemberWatch {
                 }
             });
         });
-        Ok(Self { _end: end })
+        Ok(Self { _end: end, lists })
+    }
+
+    /// Lists the metadata of all objects again. `changed` is called for each cluster in which a watch has missed
+    /// something, and for each that cannot be listed.
+    pub fn list(&self) {
+        self.lists.send_modify(|number| *number += 1);
     }
 }
 
@@ -106,6 +115,8 @@ struct ClusterWatch {
     cluster: ClusterName,
     selector: String,
     changed: Arc<Changed>,
+    /// Changes when everything is to be listed again.
+    list: watch::Receiver<u64>,
 }
 
 /// The objects of a kind, in a namespace or in all.
@@ -113,6 +124,18 @@ struct ClusterWatch {
 struct Place {
     kind: Kind,
     namespace: Option<String>,
+}
+
+impl Place {
+    /// An object of this place.
+    fn object(&self, metadata: &Metadata) -> ObjectRef {
+        ObjectRef {
+            api_version: self.kind.api_version(),
+            kind: self.kind.kind.clone(),
+            namespace: self.kind.namespaced.then(|| metadata.namespace.clone()),
+            name: metadata.name.clone(),
+        }
+    }
 }
 
 /// An object, as far as it is read.
@@ -182,14 +205,14 @@ fn note(versions: &mut Versions, metadata: &Metadata, gone: bool) -> bool {
 
 /// Why a watch has ended.
 enum Ended {
-    /// Its time is over; it goes on at this version.
-    Over(String),
+    /// Its time is over.
+    Over,
     /// The version that it started at is too old, or the credentials are.
     Expired,
     /// The account may not watch.
     Forbidden,
-    /// Something failed; it goes on at this version.
-    Failed(String),
+    /// Something failed.
+    Failed,
 }
 
 impl ClusterWatch {
@@ -246,13 +269,16 @@ impl ClusterWatch {
     ) {
         match self.list(&client, &place).await {
             Err(Error::Refused(refusal)) if refusal.code == 403 && place.kind.namespaced => {}
-            first => return self.watch(&client, &place, first.ok(), Some(&listed)).await,
+            first => {
+                let list = self.list.clone();
+                return self.watch(&client, &place, first.ok(), (Some(&listed), list)).await;
+            }
         }
         let mut watches = JoinSet::new();
         for namespace in namespaces {
             let place = Place { namespace: Some(namespace), ..place.clone() };
-            let (watch, client) = (self.clone(), client.clone());
-            watches.spawn(async move { watch.watch(&client, &place, None, None).await });
+            let (watch, client, list) = (self.clone(), client.clone(), self.list.clone());
+            watches.spawn(async move { watch.watch(&client, &place, None, (None, list)).await });
         }
         self.began(&listed);
         while watches.join_next().await.is_some() {}
@@ -261,7 +287,7 @@ impl ClusterWatch {
     /// One kind less is to be listed; when there is none left, the cluster is compared.
     fn began(&self, listed: &AtomicUsize) {
         if listed.fetch_sub(1, Ordering::SeqCst) == 1 {
-            (self.changed)(&self.cluster);
+            (self.changed)(&self.cluster, None);
         }
     }
 
@@ -271,7 +297,7 @@ impl ClusterWatch {
         client: &Client,
         place: &Place,
         mut first: Option<(Versions, String)>,
-        mut listed: Option<&Arc<AtomicUsize>>,
+        (mut listed, mut asks): (Option<&Arc<AtomicUsize>>, watch::Receiver<u64>),
     ) {
         let mut known: Option<Versions> = None;
         let mut pause = PAUSE;
@@ -287,32 +313,30 @@ impl ClusterWatch {
                     continue;
                 }
                 Err(_) => {
+                    if asks.has_changed().unwrap_or(false) {
+                        asks.mark_unchanged();
+                        (self.changed)(&self.cluster, None);
+                    }
                     wait(&mut pause).await;
                     continue;
                 }
             };
             if known.as_ref().is_some_and(|known| *known != versions) {
-                (self.changed)(&self.cluster);
+                (self.changed)(&self.cluster, None);
             }
             if let Some(listed) = listed.take() {
                 self.began(listed);
             }
             loop {
                 let begun = Instant::now();
-                match self.events(client, place, at, &mut versions).await {
-                    Ended::Over(now) if begun.elapsed() >= PAUSE => {
-                        at = now;
-                        pause = PAUSE;
-                    }
+                match self.events(client, place, &mut at, (&mut versions, &mut asks)).await {
+                    Ended::Over if begun.elapsed() >= PAUSE => pause = PAUSE,
                     Ended::Expired => break,
                     Ended::Forbidden => {
                         sleep(FORBIDDEN).await;
                         break;
                     }
-                    Ended::Over(now) | Ended::Failed(now) => {
-                        at = now;
-                        wait(&mut pause).await;
-                    }
+                    Ended::Over | Ended::Failed => wait(&mut pause).await,
                 }
             }
             known = Some(versions);
@@ -342,44 +366,73 @@ impl ClusterWatch {
         Call::get(path).query("labelSelector", &self.selector)
     }
 
-    /// Watches from a version on.
-    async fn events(&self, client: &Client, place: &Place, mut at: String, versions: &mut Versions) -> Ended {
-        let call = self.call(place).accept(METADATA).query("watch", "1").query("resourceVersion", &at);
+    /// Watches from a version on, which it advances. Lists everything whenever that is asked for.
+    async fn events(
+        &self,
+        client: &Client,
+        place: &Place,
+        at: &mut String,
+        (versions, asks): (&mut Versions, &mut watch::Receiver<u64>),
+    ) -> Ended {
+        let call = self.call(place).accept(METADATA).query("watch", "1").query("resourceVersion", at);
         let call = call.query("allowWatchBookmarks", "true");
         let call = call.query("timeoutSeconds", &WATCH.as_secs().to_string());
         let opened = match timeout(SILENCE, client.watch::<Item>(&call)).await {
             Ok(Ok(events)) => events,
-            Ok(Err(error)) => return ended(&error, at),
-            Err(_) => return Ended::Failed(at),
+            Ok(Err(error)) => return ended(&error),
+            Err(_) => return Ended::Failed,
         };
         let mut events = std::pin::pin!(opened);
         loop {
-            let (item, gone) = match timeout(WATCH + SILENCE, events.try_next()).await {
+            let next = tokio::select! {
+                next = timeout(WATCH + SILENCE, events.try_next()) => next,
+                Ok(()) = asks.changed() => {
+                    self.list_again(client, place, versions).await;
+                    continue;
+                }
+            };
+            let (item, gone) = match next {
                 Ok(Ok(Some(WatchEvent::Added(item) | WatchEvent::Modified(item)))) => (item, false),
                 Ok(Ok(Some(WatchEvent::Deleted(item)))) => (item, true),
                 Ok(Ok(Some(WatchEvent::Bookmark(mark)))) => {
-                    at = mark.metadata.resource_version;
+                    *at = mark.metadata.resource_version;
                     continue;
                 }
-                Ok(Ok(Some(WatchEvent::Error(status)))) => return ended(&kube::Error::Api(status), at),
-                Ok(Ok(None)) => return Ended::Over(at),
-                Ok(Err(error)) => return ended(&error, at),
+                Ok(Ok(Some(WatchEvent::Error(status)))) => return ended(&kube::Error::Api(status)),
+                Ok(Ok(None)) => return Ended::Over,
+                Ok(Err(error)) => return ended(&error),
                 // A connection that is lost without a word.
-                Err(_) => return Ended::Failed(at),
+                Err(_) => return Ended::Failed,
             };
             if note(versions, &item.metadata, gone) {
-                (self.changed)(&self.cluster);
+                (self.changed)(&self.cluster, Some(place.object(&item.metadata)));
             }
-            at = item.metadata.resource_version;
+            *at = item.metadata.resource_version;
         }
     }
 }
 
-fn ended(error: &kube::Error, at: String) -> Ended {
+impl ClusterWatch {
+    /// Finds out whether a watch that goes on has missed something.
+    async fn list_again(&self, client: &Client, place: &Place, versions: &mut Versions) {
+        match self.list(client, place).await {
+            Ok((listed, _)) if listed == *versions => {}
+            Ok((listed, _)) => {
+                *versions = listed;
+                (self.changed)(&self.cluster, None);
+            }
+            Err(Error::Refused(refusal)) if refusal.code == 403 => {}
+            // The comparison says why.
+            Err(_) => (self.changed)(&self.cluster, None),
+        }
+    }
+}
+
+fn ended(error: &kube::Error) -> Ended {
     match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 410) => Ended::Expired,
         kube::Error::Api(status) if status.code == 403 => Ended::Forbidden,
-        _ => Ended::Failed(at),
+        _ => Ended::Failed,
     }
 }
 

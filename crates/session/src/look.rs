@@ -28,7 +28,7 @@ impl Session {
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
     ) -> Result<Vec<Looked>, Error> {
-        let rendered: Vec<Desired> = desired(&self.rendering().manifests);
+        let rendered: Vec<Desired> = desired(&self.rendering().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let wanted: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &desired.body)).collect();

@@ -4,7 +4,7 @@
 //! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves; gitglossary(7). What needs the
 //! user's credentials, keys or hooks is done by the `git` program ([`program`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -134,6 +134,8 @@ pub struct Revision {
     /// The objects in all listed folders, by path.
     known: Mutex<BTreeMap<String, Oid>>,
     links: link::Links,
+    /// The commits of submodules that the repository has, too.
+    submodules: BTreeSet<Oid>,
 }
 
 impl Revision {
@@ -149,7 +151,14 @@ impl Revision {
             _ => place.unreadable(&e),
         })?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
-        Ok(Self { place, commit, root, idle, known, links: link::Links::default() })
+        let (links, submodules) = (link::Links::default(), BTreeSet::new());
+        Ok(Self { place, commit, root, idle, known, links, submodules })
+    }
+
+    /// Also reads submodules, as folders, if they are at these commits. The repository must have the commits.
+    #[must_use]
+    pub fn with_submodules(self, submodules: BTreeSet<Oid>) -> Self {
+        Self { submodules, ..self }
     }
 
     /// The commit.
@@ -181,8 +190,24 @@ impl Revision {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         match known {
             Some(oid) => Ok(oid),
-            None => Ok(repository.find_tree(self.root)?.get_path(Path::new(path))?.id()),
+            None if self.submodules.is_empty() => {
+                Ok(repository.find_tree(self.root)?.get_path(Path::new(path))?.id())
+            }
+            None => path.split('/').try_fold(self.root, |folder, name| {
+                let tree = find_tree(repository, folder)?;
+                let entry = tree.get_path(Path::new(name))?;
+                let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
+                Ok(submodule.unwrap_or_else(|| entry.id()))
+            }),
         }
+    }
+
+    /// The tree of a submodule, if it is one that is read.
+    fn submodule(&self, repository: &Repository, mode: i32, id: Oid) -> Result<Option<Oid>, git2::Error> {
+        if mode != SUBMODULE || !self.submodules.contains(&id) {
+            return Ok(None);
+        }
+        repository.find_commit(id).map(|commit| Some(commit.tree_id()))
     }
 }
 
@@ -220,19 +245,21 @@ impl Source for Revision {
             let mut known = Vec::with_capacity(tree.len());
             for entry in &tree {
                 let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
+                let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
                 let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
                 let kind = match entry.filemode() {
                     _ if std::str::from_utf8(entry.name_bytes()).is_err() => {
                         EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
                     TREE => EntryKind::Folder,
+                    SUBMODULE if submodule.is_some() => EntryKind::Folder,
                     LINK => self.links.kind(repository, self.root, &path, entry.id()),
                     SUBMODULE => {
                         EntryKind::Unreadable("it is a submodule, kept in another repository".to_owned())
                     }
                     _ => EntryKind::File,
                 };
-                known.push((path, entry.id()));
+                known.push((path, submodule.unwrap_or_else(|| entry.id())));
                 entries.push(Entry { name, kind });
             }
             self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);

@@ -178,11 +178,11 @@ pub struct Source {
     /// The signatures that are verified before anything is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Whether submodules are read, too. They are not: `true` is refused.
+    /// Whether submodules are read, too. They must be on the server of the source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recurse_submodules: bool,
-    /// The Secret with the credentials: `username` and `password`, `bearerToken`, or `identity`, `known_hosts` and
-    /// `password`; `ca.crt`.
+    /// The Secret with the credentials: `username` and `password`; `bearerToken`; `githubAppID`,
+    /// `githubAppInstallationID` and `githubAppPrivateKey`; or `identity`, `known_hosts` and `password`; `ca.crt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// The Secret with the proxy: `address`, `username`, `password`.

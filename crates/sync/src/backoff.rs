@@ -18,6 +18,10 @@ pub(crate) struct Backoffs {
     pub(crate) fights: Fights,
     /// When clusters were last compared with what is rendered.
     compared: Option<Instant>,
+    /// The clusters that were as they are rendered when everything in them was compared, and are watched since.
+    clean: BTreeSet<String>,
+    /// Whether it is time to find out what watches have missed.
+    lists: bool,
 }
 
 /// What drifted in a cluster and is left so.
@@ -69,6 +73,7 @@ impl Backoffs {
     /// long, up to `most`.
     pub(crate) fn note(&mut self, cluster: &str, cause: Option<Cause>, (retry, most): (Duration, Duration)) {
         let Some(cause) = cause else { return drop(self.failing.remove(cluster)) };
+        self.clean.remove(cluster);
         let failures = self.failing.get(cluster).map_or(0, |failing| failing.failures) + 1;
         let due = Instant::now() + wait(retry, most, failures);
         self.failing.insert(cluster.to_owned(), Failing { failures, due, cause });
@@ -83,7 +88,10 @@ impl Backoffs {
     /// Notes what drifted in a cluster; `None` if nothing did.
     pub(crate) fn note_drift(&mut self, cluster: &str, drifted: Option<Drifted>) {
         match drifted {
-            Some(drifted) => drop(self.drifted.insert(cluster.to_owned(), drifted)),
+            Some(drifted) => {
+                self.clean.remove(cluster);
+                self.drifted.insert(cluster.to_owned(), drifted);
+            }
             None => drop(self.drifted.remove(cluster)),
         }
     }
@@ -134,6 +142,37 @@ impl Backoffs {
     /// Lets all clusters be tried again at once.
     pub(crate) fn forget(&mut self) {
         self.failing.clear();
+    }
+
+    /// Lets everything in all clusters be compared at once.
+    pub(crate) fn forget_comparisons(&mut self) {
+        self.forget();
+        self.clean.clear();
+        self.compared = None;
+    }
+
+    /// Notes that everything in a cluster was compared, and nothing was found.
+    pub(crate) fn note_clean(&mut self, cluster: &str) {
+        if self.known(cluster) == (None, None) {
+            self.clean.insert(cluster.to_owned());
+        }
+    }
+
+    /// Watches begin: what has changed before is not known.
+    pub(crate) fn forget_clean(&mut self) {
+        self.clean.clear();
+    }
+
+    /// The clusters, among some, in which everything is compared at the interval. In the others, it is enough to find out
+    /// what watches have missed.
+    pub(crate) fn to_compare<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
+        self.lists = true;
+        names.filter(|name| !self.clean.contains(*name)).map(str::to_owned).collect()
+    }
+
+    /// Whether it is time to find out what watches have missed; if so, that counts as done.
+    pub(crate) fn lists(&mut self) -> bool {
+        std::mem::take(&mut self.lists)
     }
 
     /// Whether clusters are to be compared again; if so, that counts as done.

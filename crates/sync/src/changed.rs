@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use federate_kubernetes::ObjectRef;
+
 /// The pause between two comparisons of a cluster, at least.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
@@ -16,8 +18,18 @@ const QUIET: Duration = Duration::from_secs(30);
 /// The clusters of a Sync that are to be compared, and those that were.
 #[derive(Debug, Default)]
 pub(crate) struct ChangedClusters {
-    waiting: BTreeMap<String, Instant>,
+    waiting: BTreeMap<String, Waiting>,
     compared: BTreeMap<String, Compared>,
+}
+
+/// The objects that are to be compared in each of some clusters; `None` for all.
+pub(crate) type Due = BTreeMap<String, Option<BTreeSet<ObjectRef>>>;
+
+#[derive(Debug)]
+struct Waiting {
+    due: Instant,
+    /// The objects that have changed; `None` if that is not known.
+    objects: Option<BTreeSet<ObjectRef>>,
 }
 
 #[derive(Debug)]
@@ -28,31 +40,35 @@ struct Compared {
 }
 
 impl ChangedClusters {
-    /// Something has changed in a cluster.
-    pub(crate) fn note(&mut self, cluster: &str, now: Instant) {
+    /// An object has changed in a cluster; `None` if it is not known which.
+    pub(crate) fn note(&mut self, cluster: &str, object: Option<ObjectRef>, now: Instant) {
         let due = match self.compared.get(cluster) {
             Some(last) if now.saturating_duration_since(last.at) < QUIET => now.max(last.at + last.pause()),
             _ => now,
         };
-        self.waiting.entry(cluster.to_owned()).or_insert(due);
+        let fresh = Waiting { due, objects: Some(BTreeSet::new()) };
+        let waiting = self.waiting.entry(cluster.to_owned()).or_insert(fresh);
+        match (&mut waiting.objects, object) {
+            (Some(objects), Some(object)) => drop(objects.insert(object)),
+            (all, _) => *all = None,
+        }
     }
 
     /// A cluster is to be compared at a time.
     pub(crate) fn at(&mut self, cluster: &str, due: Instant) {
-        self.waiting.entry(cluster.to_owned()).or_insert(due);
+        let fresh = Waiting { due, objects: None };
+        self.waiting.entry(cluster.to_owned()).or_insert(fresh).objects = None;
     }
 
     /// When the next cluster is to be compared.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.waiting.values().min().copied()
+        self.waiting.values().map(|waiting| waiting.due).min()
     }
 
     /// Takes the clusters that are to be compared now.
-    pub(crate) fn take(&mut self, now: Instant) -> BTreeSet<String> {
-        let due = self.waiting.iter().filter(|(_, due)| **due <= now).map(|(cluster, _)| cluster.clone());
-        let due: BTreeSet<String> = due.collect();
-        self.waiting.retain(|cluster, _| !due.contains(cluster));
-        due
+    pub(crate) fn take(&mut self, now: Instant) -> Due {
+        let due = self.waiting.extract_if(.., |_, waiting| waiting.due <= now);
+        due.map(|(cluster, waiting)| (cluster, waiting.objects)).collect()
     }
 
     /// Notes that a cluster was compared, and whether anything was found.
@@ -77,22 +93,22 @@ mod tests {
     #[test]
     fn a_change_is_compared_at_once_and_busy_clusters_less_often() {
         let (mut changed, start) = (ChangedClusters::default(), Instant::now());
-        changed.note("m1", start);
-        assert_eq!(changed.take(start), BTreeSet::from(["m1".to_owned()]));
+        changed.note("m1", None, start);
+        assert_eq!(changed.take(start), Due::from([("m1".to_owned(), None)]));
         let mut now = start;
         for _ in 0..20 {
             changed.compared("m1", false, now);
-            changed.note("m1", now);
+            changed.note("m1", None, now);
             assert!(changed.take(now).is_empty());
             now = changed.next().unwrap();
             assert_eq!(changed.take(now).len(), 1);
         }
         changed.compared("m1", false, now);
-        changed.note("m1", now);
+        changed.note("m1", None, now);
         assert_eq!(changed.next(), Some(now + LONGEST_PAUSE));
         changed.take(now + LONGEST_PAUSE);
         changed.compared("m1", true, now + LONGEST_PAUSE);
-        changed.note("m1", now + LONGEST_PAUSE);
+        changed.note("m1", None, now + LONGEST_PAUSE);
         assert_eq!(changed.next(), Some(now + LONGEST_PAUSE + PAUSE), "drift was found");
     }
 
@@ -102,7 +118,25 @@ mod tests {
         for _ in 0..20 {
             changed.compared("m1", false, start);
         }
-        changed.note("m1", start + QUIET);
+        changed.note("m1", None, start + QUIET);
         assert_eq!(changed.next(), Some(start + QUIET));
+    }
+
+    #[test]
+    fn objects_are_gathered_until_one_is_unknown() {
+        let object = |name: &str| ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        };
+        let (mut changed, start) = (ChangedClusters::default(), Instant::now());
+        changed.note("m1", Some(object("a")), start);
+        changed.note("m1", Some(object("b")), start);
+        changed.note("m2", Some(object("a")), start);
+        changed.note("m2", None, start);
+        changed.note("m2", Some(object("b")), start);
+        let both = BTreeSet::from([object("a"), object("b")]);
+        assert_eq!(changed.take(start), Due::from([("m1".to_owned(), Some(both)), ("m2".to_owned(), None)]));
     }
 }

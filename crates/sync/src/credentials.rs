@@ -27,11 +27,6 @@ impl Credentials {
     /// The credentials for an address, and the proxy on the way.
     pub fn of(url: &str, secret: Option<&Keys>, proxy: Option<&Keys>) -> Result<Self, String> {
         let mut credentials = Self::default();
-        if secret.is_some_and(|keys| keys.keys().any(|key| key.starts_with("githubApp"))) {
-            let why = "credentials of GitHub Apps are not supported: put a token into `bearerToken`, or a deploy \
-                       key into `identity`";
-            return Err(why.to_owned());
-        }
         if let Some(keys) = secret {
             if url.starts_with("http://") || url.starts_with("https://") {
                 credentials.http(url, keys)?;
@@ -136,16 +131,7 @@ impl Credentials {
     }
 
     fn proxy(&mut self, keys: &Keys) -> Result<(), String> {
-        let address = text(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
-        let Some((scheme, rest)) = address.split_once("://") else {
-            return Err("the `address` of the proxy is not a URL".to_owned());
-        };
-        let address = match (text(keys, "username")?, text(keys, "password")?) {
-            (Some(username), Some(password)) => {
-                format!("{scheme}://{}:{}@{rest}", encoded(&username), encoded(&password))
-            }
-            _ => address.clone(),
-        };
+        let address = proxy_address(keys)?;
         self.set("http.proxy", address);
         Ok(())
     }
@@ -158,8 +144,22 @@ impl Credentials {
     }
 }
 
+/// The address of a proxy, with its credentials.
+pub(crate) fn proxy_address(keys: &Keys) -> Result<String, String> {
+    let address = text(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return Err("the `address` of the proxy is not a URL".to_owned());
+    };
+    Ok(match (text(keys, "username")?, text(keys, "password")?) {
+        (Some(username), Some(password)) => {
+            format!("{scheme}://{}:{}@{rest}", encoded(&username), encoded(&password))
+        }
+        _ => address.clone(),
+    })
+}
+
 /// A key as text of one line.
-fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
+pub(crate) fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
     let Some(bytes) = keys.get(key) else { return Ok(None) };
     let text = std::str::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']));
     let plain = text.ok().filter(|text| !text.contains(|c: char| c.is_control()));

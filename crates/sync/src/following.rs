@@ -15,8 +15,9 @@ use crate::changed::ChangedClusters;
 use crate::read::Loaded;
 use crate::round::Environment;
 
-/// Watches are started again after this long: credentials and addresses of clusters may have changed.
-const LONGEST: Duration = Duration::from_hours(1);
+/// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
+/// cannot be listed meanwhile are compared at the interval.
+const LONGEST: Duration = Duration::from_hours(6);
 
 /// The watches of a Sync.
 pub(crate) struct MemberWatches {
@@ -30,7 +31,7 @@ struct Current {
     set: (String, String),
     watched: Vec<Watched>,
     started: Instant,
-    _watch: MemberWatch,
+    watch: MemberWatch,
 }
 
 impl MemberWatches {
@@ -49,40 +50,52 @@ impl MemberWatches {
         self.current = None;
     }
 
-    /// Watches what a session renders for some of its clusters, if it is not watched already.
+    /// Has all objects listed again, to learn what the watches have missed.
+    pub(crate) fn list(&self) {
+        if let Some(current) = &self.current {
+            current.watch.list();
+        }
+    }
+
+    /// Watches what a session renders for some of its clusters, if it is not watched already. Returns whether watches
+    /// begin.
     pub(crate) fn follow(
         &mut self,
         loaded: &Loaded,
         session: &Session,
         env: &Environment<'_>,
         wanted: impl Fn(&str) -> bool,
-    ) {
+    ) -> bool {
         let (set, mut watched) = (loaded.sync.apply_set(), watched(session));
         watched.retain(|one| wanted(&one.cluster));
         let same =
             |now: &Current| now.set == set && now.watched == watched && now.started.elapsed() < LONGEST;
         if self.current.as_ref().is_some_and(same) {
-            return;
+            return false;
         }
         self.current = None;
         let name = loaded.sync.metadata.full_name();
         let access = match env.world.access(loaded, session) {
             Ok(access) => access,
-            Err(error) => return tracing::warn!(sync = name, error, "clusters cannot be watched"),
+            Err(error) => {
+                tracing::warn!(sync = name, error, "clusters cannot be watched");
+                return true;
+            }
         };
         let inventory = Inventory { namespace: set.0.clone(), name: set.1.clone() };
         let (changed, wake) = (self.changed.clone(), self.wake.clone());
-        let note = move |cluster: &ClusterName| {
-            changed.lock().unwrap_or_else(PoisonError::into_inner).note(cluster, Instant::now());
+        let note = move |cluster: &ClusterName, object: Option<ObjectRef>| {
+            changed.lock().unwrap_or_else(PoisonError::into_inner).note(cluster, object, Instant::now());
             // The thread of the Sync may have ended.
             let _ = wake.send(Wake::Changed);
         };
         match MemberWatch::start(&access.access, &inventory, watched.clone(), Arc::new(note)) {
             Ok(watch) => {
-                self.current = Some(Current { set, watched, started: Instant::now(), _watch: watch });
+                self.current = Some(Current { set, watched, started: Instant::now(), watch });
             }
             Err(error) => tracing::warn!(sync = name, %error, "clusters cannot be watched"),
         }
+        true
     }
 }
 

@@ -9,6 +9,7 @@ use crate::SessionCache;
 use crate::api::Spec;
 use crate::backoff;
 use crate::board::{SyncRegistry, Wake};
+use crate::compare;
 use crate::following::MemberWatches;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
@@ -120,7 +121,7 @@ impl Lane<'_> {
         let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
         if asked != memory.requested {
             memory.requested = asked;
-            memory.sessions.clusters.forget();
+            memory.sessions.clusters.forget_comparisons();
         }
         let begun = Instant::now();
         let leads = self.shared.env.world.leads();
@@ -164,9 +165,17 @@ impl Lane<'_> {
         let turn = self.shared.env.world.enter();
         match memory.sessions.current().filter(|_| wanted) {
             Some(current) => {
-                memory.watches.follow(loaded, current.session, self.shared.env, |name| turn.has(name));
+                let env = self.shared.env;
+                if memory.watches.follow(loaded, current.session, env, |name| turn.has(name)) {
+                    current.clusters.forget_clean();
+                } else if current.clusters.lists() {
+                    memory.watches.list();
+                }
             }
-            None => memory.watches.end(),
+            None => {
+                memory.watches.end();
+                memory.sessions.clusters.forget_clean();
+            }
         }
     }
 
@@ -179,7 +188,7 @@ impl Lane<'_> {
             Err(error) => return tracing::warn!(sync = self.name, %error, "clusters are not compared"),
         };
         let sessions = &mut memory.sessions;
-        let compared = round::compare(loaded, &mut state, sessions, (self.shared.env, &turn), &clusters);
+        let compared = compare::compare(loaded, &mut state, sessions, (self.shared.env, &turn), clusters);
         let Some((compared, drift)) = compared else { return };
         memory.watches.with(|changed| {
             for (cluster, found) in &compared {

@@ -4,7 +4,7 @@
 //! a poll. Its path is `/hook/` and a digest of token, name and namespace, as Flux makes it.
 //!
 //! Facts: Flux's notification controller (Receiver: `X-Signature`, paths), GitHub's `X-Hub-Signature-256`, GitLab's
-//! `X-Gitlab-Token`.
+//! `X-Gitlab-Token` and its signing tokens, which follow the Standard Webhooks specification (`webhook-signature`).
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -193,17 +194,29 @@ pub struct Webhook<'r> {
 impl Webhook<'_> {
     /// Whether the sender knows the token. Digests are compared, in constant time.
     pub fn is_genuine(&self, token: &str) -> bool {
+        let key = token.as_bytes();
         let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
         let signed = |signature: &str| {
             let digest = signature.strip_prefix("sha256=").and_then(from_hex);
-            mac(token, self.body).zip(digest).is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
+            mac(key, self.body).zip(digest).is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
         };
         if let Some(signature) = header("x-hub-signature-256").or_else(|| header("x-signature")) {
             return signed(signature);
         }
+        if let Some(signatures) = header("webhook-signature") {
+            let (Some(id), Some(time)) = (header("webhook-id"), header("webhook-timestamp")) else {
+                return false;
+            };
+            let text = [id.as_bytes(), b".", time.as_bytes(), b".", self.body].concat();
+            let key = token.strip_prefix("whsec_").and_then(from_base64);
+            let key = key.as_deref().unwrap_or(token.as_bytes());
+            let mut digests = signatures.split(' ').filter_map(|one| from_base64(one.strip_prefix("v1,")?));
+            return digests
+                .any(|digest| mac(key, &text).is_some_and(|mac| mac.verify_slice(&digest).is_ok()));
+        }
         header("x-gitlab-token").is_some_and(|sent| {
-            let sent = mac(token, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
-            mac(token, token.as_bytes()).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
+            let sent = mac(key, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
+            mac(key, key).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
         })
     }
 
@@ -213,11 +226,15 @@ impl Webhook<'_> {
     }
 }
 
-fn mac(token: &str, text: &[u8]) -> Option<Hmac<Sha256>> {
+fn mac(key: &[u8], text: &[u8]) -> Option<Hmac<Sha256>> {
     // Keys may have any length.
-    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(text);
     Some(mac)
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    serde_json::from_value::<ByteString>(text.into()).ok().map(|bytes| bytes.0)
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
@@ -250,6 +267,20 @@ mod tests {
         assert!(!genuine("x-hub-signature-256", "sha256=äb", b"Hello, World!"));
         assert!(genuine("x-gitlab-token", "It's a Secret to Everybody", b""));
         assert!(!genuine("x-gitlab-token", "It's a Secret to Everybod", b""));
+        let signed = |token: &str, signature: &'static str, time: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("webhook-signature", signature.parse().unwrap());
+            headers.insert("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek".parse().unwrap());
+            headers.insert("webhook-timestamp", time.parse().unwrap());
+            Webhook { path: "/", headers: &headers, body: br#"{"test": 2432232314}"# }.is_genuine(token)
+        };
+        // The example of the Standard Webhooks specification.
+        let token = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let signature = "v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert!(signed(token, signature, "1614265330"));
+        assert!(!signed(token, signature, "1614265331"), "the time is signed, too");
+        assert!(!signed("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSx", signature, "1614265330"));
+        assert!(!signed(token, "v1,AAAA v2,= v1a,", "1614265330"));
         assert!(!genuine("x-other", "It's a Secret to Everybody", b""));
         assert!(!Webhook { path: "/", headers: &HeaderMap::new(), body: b"" }.is_genuine(""));
     }

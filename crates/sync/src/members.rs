@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
-use federate_kubernetes::ClusterName;
 use federate_kubernetes::finding::list;
+use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
@@ -18,6 +18,9 @@ use crate::read::Loaded;
 use crate::round::{Environment, PRUNE_LIMIT, RoundError};
 use crate::shards::{REMOVED, Turn};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
+
+/// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
+const OBJECTS_AT_ONCE: usize = 3000;
 
 /// The clusters of a session.
 pub(crate) struct Members<'m> {
@@ -34,6 +37,8 @@ pub(crate) struct Members<'m> {
     pub(crate) turn: &'m Turn<'m>,
     /// The number of the publication.
     pub(crate) number: u64,
+    /// The objects that may differ; `None` for all.
+    pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -69,7 +74,7 @@ impl Members<'_> {
         let actions = self.reconcile(purpose, &clusters, (None, wait), backoffs)?;
         self.log(&actions, "applied");
         self.note(&actions, backoffs, true);
-        for cluster in &clusters {
+        for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
         }
         self.note_reports(&self.work(), backoffs, |name| only.contains(name))
@@ -102,7 +107,11 @@ impl Members<'_> {
             let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
             let left: Vec<&Action> = here.filter(stays).collect();
             let drifted = left.first().map(|first| Drifted { objects: left.len(), first: described(first) });
+            let differs = found(cluster);
             backoffs.note_drift(cluster, drifted);
+            if self.objects.is_none() && !differs {
+                backoffs.note_clean(cluster);
+            }
         }
         self.note_reported_drift(&self.work(), backoffs)?;
         self.end(backoffs, status)?;
@@ -160,10 +169,12 @@ impl Members<'_> {
             prune: prune.then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
             results: false,
             clusters,
+            only: self.objects,
             key: &self.env.key,
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
-        let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        reached.access.at_once = Some(self.at_once());
         let held = match purpose {
             Purpose::Drift { correct: true, .. } => backoffs.fights.held(Instant::now()),
             _ => BTreeMap::new(),
@@ -172,6 +183,14 @@ impl Members<'_> {
         let reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
         let actions = reconciler.servers(&reached.access, &options);
         actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
+    }
+
+    /// How many clusters are worked on at a time.
+    fn at_once(&self) -> usize {
+        let placed = self.session.rendering().manifests.iter().map(|manifest| manifest.clusters.len());
+        let objects = placed.sum::<usize>() / self.session.clusters().len().max(1);
+        let objects = self.objects.map_or(objects, BTreeSet::len);
+        (OBJECTS_AT_ONCE / objects.max(1)).clamp(2, 16)
     }
 
     fn log(&self, actions: &Actions, what: &str) {

@@ -171,7 +171,7 @@ impl News<'_> {
 }
 
 /// An address. Only a server on this machine is reached without encryption.
-fn uri(address: &str) -> Result<Uri, String> {
+pub(crate) fn uri(address: &str) -> Result<Uri, String> {
     let uri: Uri = address.parse().map_err(|_| "the address is not valid".to_owned())?;
     match (uri.scheme_str(), uri.host()) {
         (Some("https"), Some(_)) | (Some("http"), Some("127.0.0.1" | "localhost")) => Ok(uri),

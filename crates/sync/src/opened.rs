@@ -15,6 +15,7 @@ use federate_source::WorkTree;
 use federate_source::git::{self, Place, Revision};
 
 use crate::backoff::Backoffs;
+use crate::narrow::Rendered;
 use crate::round::RoundError;
 use crate::shards::Report;
 use crate::state::digest;
@@ -43,6 +44,8 @@ pub struct SessionCache {
     cached: Option<Cached>,
     /// What is known of the clusters.
     pub(crate) clusters: Backoffs,
+    /// What clusters have that are at the revision before, if a new one only changes templates.
+    pub(crate) before: Option<Rendered>,
     /// The sessions over former revisions that clusters still have.
     pub(crate) formers: Formers,
     /// When a rollout goes on, if it only waits for time.
@@ -138,7 +141,7 @@ impl SessionCache {
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
-        let Some(Cached { mut session, version: before, .. }) = self.cached.take() else {
+        let Some(Cached { mut session, version: before, accepted, .. }) = self.cached.take() else {
             return Session::open(opened.source(), Options { previous, ..Options::default() });
         };
         if before == version {
@@ -149,9 +152,11 @@ impl SessionCache {
         let Some(changed) = between(&before, &version, opened.place()) else {
             return Session::open(opened.source(), Options { previous, ..Options::default() });
         };
+        let rendered = accepted.then(|| Rendered::of(&session));
         session.remember(previous);
         match session.update(opened.source(), &changed) {
             Update::Templates(templates) => {
+                self.before = rendered;
                 tracing::info!(files = changed.len(), templates = templates.len(), "read only what changed");
             }
             Update::Everything(why) => tracing::info!(%why, "read everything again"),

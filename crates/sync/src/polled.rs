@@ -73,6 +73,7 @@ impl Round<'_> {
         let fetched = remote.of(&source).fetch(&tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
+        let opened = opened.with_submodules(fetched.submodules);
         let name = revision(&source, commit);
         if let Some(before) = fetched.before.filter(|before| *before != commit) {
             let before = revision(&source, before);
@@ -154,8 +155,9 @@ impl Round<'_> {
         let cache = state.cache();
         let credentials = self.credentials()?;
         let remote = self.remote(address, &cache, &credentials);
-        let (place, resolved) = remote.former(revision)?;
-        let opened = Opened::Revision(Box::new(Revision::open(place, &resolved).map_err(SourceError::from)?));
+        let (place, resolved, submodules) = remote.former(revision)?;
+        let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
+        let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = opened.repo(&self.spec.source.url);
         let session = Session::open(opened.source(), Options { previous, ..Options::default() });
         match Self::refuses(&session, None, None) {

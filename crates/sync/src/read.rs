@@ -227,11 +227,6 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     if let Some(Err(message)) = spec.source.reference.as_ref().map(Reference::check) {
         wrong.push(("/spec/source/ref", message));
     }
-    if spec.source.recurse_submodules {
-        let message =
-            "submodules are not read: move what they hold into the repository, or give it a Sync of its own";
-        wrong.push(("/spec/source/recurseSubmodules", message.to_owned()));
-    }
     if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
         wrong.push(("/spec/source/path", "the path must lie in the repository".to_owned()));
     }

@@ -18,7 +18,7 @@ use federate_session::Session;
 
 use crate::api::{Apply, DriftMode, Spec};
 use crate::credentials::{Credentials, Keys};
-use crate::members::{Compared, Members};
+use crate::members::Members;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
@@ -124,33 +124,6 @@ fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outco
         message: plain(&stop.message),
         drift: cache.clusters.drift().map(|drift| plain(&drift)),
     })
-}
-
-/// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
-/// what drifted in all clusters; `None` if nothing was carried out that is still in memory.
-pub(crate) fn compare(
-    loaded: &Loaded,
-    state: &mut SyncState<'_>,
-    cache: &mut SessionCache,
-    (env, turn): (&Environment<'_>, &Turn<'_>),
-    clusters: &BTreeSet<String>,
-) -> Option<(Compared, Option<String>)> {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
-    if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {
-        return None;
-    }
-    let current = cache.current()?;
-    let known = (current.formers, current.clusters);
-    // A cluster that fails is retried by the next round, which says so.
-    let compared = round.compare_revisions(state, (current.session, current.repo), known, Some(clusters));
-    let compared = compared.unwrap_or_default();
-    let drift = cache.clusters.drift().map(|drift| plain(&drift));
-    if !turn.leads() {
-        round.report(state, cache);
-    } else if let Err(error) = state.save() {
-        tracing::warn!(sync = round.name(), %error, "the status could not be written");
-    }
-    Some((compared, drift))
 }
 
 /// Deletes what a Sync manages in member clusters.
@@ -284,6 +257,7 @@ impl Round<'_> {
             moved,
             turn: self.turn,
             number,
+            objects: None,
         }
     }
 
@@ -317,11 +291,14 @@ impl Round<'_> {
     ) -> Result<Outcome, RoundError> {
         let kept = state.memory()?;
         self.must_lead()?;
+        sessions.before = None;
         let (session, branches) = match &self.spec.commit {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
             None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
         };
         let before = state.record.accepted.clone();
+        let repo = self.repo(opened);
+        let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before.as_ref());
         if let Some(former) = before.as_ref().filter(|former| self.rollout().is_some() && former.tip != *tip)
         {
             state.keep_former(&former.tip)?;
@@ -340,12 +317,11 @@ impl Round<'_> {
         let accepted =
             Accepted { tip, branches, done: false, pending: None, repository, rendering, published };
         state.record.accepted = Some(accepted);
-        self.publish(state, &session, (self.repo(opened), reference.as_ref()), name)?;
+        self.publish(state, &session, (repo.clone(), reference.as_ref()), name)?;
         state.save()?;
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
-        let repo = self.repo(opened);
         if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
             let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
             let ended = self.roll_out(state, sessions, &target);
@@ -354,6 +330,7 @@ impl Round<'_> {
         }
         let applied = self.spec.apply.as_ref().map(|apply| {
             let members = self.members(&session, repo.clone(), state);
+            let members = Members { objects: changed.as_ref(), ..members };
             members.apply(apply, None, &mut sessions.clusters, &mut state.record.status)
         });
         sessions.put_accepted(opened, session, repo.clone());
@@ -430,7 +407,8 @@ impl Round<'_> {
             None => Ok(()),
         };
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
-            ended = ended.and(members.drift(None, backoffs, status).map(drop));
+            let open = backoffs.to_compare(names(&session));
+            ended = ended.and(members.drift(Some(&open), backoffs, status).map(drop));
         }
         sessions.put_accepted(opened, session, repo.clone());
         Self::note_pending(state, sessions);
@@ -455,12 +433,18 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let members = self.members(&session, repo.clone(), state);
         sessions.clusters.compares(Duration::ZERO);
-        let compared = members.drift(None, &mut sessions.clusters, &mut state.record.status);
+        let open = sessions.clusters.to_compare(names(&session));
+        let compared = members.drift(Some(&open), &mut sessions.clusters, &mut state.record.status);
         sessions.put_accepted(opened, session, repo);
         compared?;
         let drift = sessions.clusters.drift().map(|drift| plain(&drift));
         Ok(Outcome { drift, ..unchanged(state) })
     }
+}
+
+/// The names of the clusters of a session.
+pub(crate) fn names(session: &Session) -> impl Iterator<Item = &str> {
+    session.clusters().iter().map(|cluster| cluster.name.as_ref())
 }
 
 /// The digest of all that a session renders.

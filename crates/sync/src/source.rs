@@ -6,7 +6,7 @@
 //!
 //! Facts: git-ls-remote(1), git-fetch(1), gitglossary(7) ("refspec").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
@@ -60,6 +60,14 @@ pub enum Error {
     /// The revision is not signed as it must be.
     #[error(transparent)]
     Refused(#[from] verify::Refused),
+    /// A submodule is not fetched.
+    #[error("the submodule {path}: {why}")]
+    Submodule {
+        /// Where it is in its repository.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// The cache cannot be created.
     #[error("the cache {}: {why}", .folder.display())]
     Cache {
@@ -92,6 +100,8 @@ pub struct Fetched {
     pub before: Option<Oid>,
     /// Whether this commit does not build on it.
     pub rewritten: bool,
+    /// The commits of the submodules that are read.
+    pub submodules: BTreeSet<Oid>,
 }
 
 /// A git repository that is polled and fetched.
@@ -267,21 +277,37 @@ impl Remote<'_> {
         self.verify(&place, &resolved, allowed_signers)?;
         let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
         let rewritten = self.is_branch() && before.is_some_and(left_out);
-        Ok(Fetched { place, resolved, before, rewritten })
+        let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
+        Ok(Fetched { place, resolved, before, rewritten, submodules })
     }
 
     /// A revision that was read before, by its id; fetched again if the cache has lost it.
-    pub fn former(&self, id: &str) -> Result<(Place, Resolved), Error> {
+    pub fn former(&self, id: &str) -> Result<(Place, Resolved, BTreeSet<Oid>), Error> {
         let place = self.place();
         let repository = self.open()?;
-        if let Ok(resolved) = place.resolve(&repository, id) {
-            return Ok((place, resolved));
+        let resolved = match place.resolve(&repository, id) {
+            Ok(resolved) => resolved,
+            Err(_) => {
+                let git = self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags");
+                let git = git.arg("--no-write-fetch-head").arg("--").arg(self.address);
+                git.arg(format!("+{id}:{FORMER}")).run()?;
+                place.resolve(&repository, id)?
+            }
+        };
+        let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
+        Ok((place, resolved, submodules))
+    }
+
+    fn wanted_submodules(
+        &self,
+        repository: &Repository,
+        place: &Place,
+        resolved: &Resolved,
+    ) -> Result<BTreeSet<Oid>, Error> {
+        if !self.source.recurse_submodules {
+            return Ok(BTreeSet::new());
         }
-        let git =
-            self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head");
-        git.arg("--").arg(self.address).arg(format!("+{id}:{FORMER}")).run()?;
-        let resolved = place.resolve(&repository, id)?;
-        Ok((place, resolved))
+        self.submodules(repository, resolved.commit, &place.prefix)
     }
 
     /// The same repository, as another source names it.
@@ -298,7 +324,7 @@ impl Remote<'_> {
         }
     }
 
-    fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
+    pub(crate) fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
         let git = Git::new(repository, what).timeout(self.patience);
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }

@@ -34,9 +34,12 @@ pub struct Desired {
     cached_create: CachedCreate,
 }
 
-/// Reads the rendered objects, once for all clusters that share them.
-pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
+/// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
+pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<Desired> {
     let read = |manifest: &Manifest| {
+        if only.is_some_and(|only| !only.contains(&manifest.object)) {
+            return None;
+        }
         let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
         prepare(&mut body);
         let clusters = manifest.clusters.clone();
@@ -111,8 +114,8 @@ pub struct Deciding<'d> {
     pub rules: &'d Rules<'d>,
     /// The limits of pruning; `None` where nothing is pruned.
     pub prune: Option<&'d Prune>,
-    /// Whether the rendering is incomplete because of errors: nothing is pruned then, because objects that are
-    /// missing from it may be desired.
+    /// Whether the rendering is incomplete, because of errors or because only some objects are decided about: nothing is
+    /// pruned then, because objects that are missing from it may be desired.
     pub incomplete: bool,
     /// Decides about drift only, in place of all differences.
     pub drift: Option<&'d Drift<'d>>,

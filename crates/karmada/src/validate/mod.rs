@@ -42,6 +42,7 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
             };
             check_by(rules, object, &schema::TAINT_POLICY, "invalid-policy")
         }
+        "FederatedResourceQuota" => crate::quota::validate(object),
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),
     }

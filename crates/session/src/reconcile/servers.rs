@@ -67,6 +67,7 @@ impl Reconciler<'_> {
                 remember: remember.as_ref(),
                 without_memory: options.without_memory,
                 asked,
+                narrow: self.options.only.is_some(),
                 wait: options.wait,
                 fence: options.fence.clone(),
                 progress: options.progress,

@@ -10,6 +10,9 @@ use kube::core::WatchEvent;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use crate::credentials::Keys;
+use crate::github_app::Tokens;
+
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a watch lasts until it is started again.
@@ -88,6 +91,8 @@ impl User {
 pub struct Hub {
     runtime: Runtime,
     client: kube::Client,
+    /// The tokens of GitHub Apps.
+    tokens: Tokens,
 }
 
 impl Hub {
@@ -115,7 +120,17 @@ impl Hub {
             config.connect_timeout = Some(Duration::from_secs(10));
             kube::Client::try_from(config).map_err(Error::from)
         })?;
-        Ok(Self { runtime, client })
+        Ok(Self { runtime, client, tokens: Tokens::default() })
+    }
+
+    /// The credentials of a GitHub App as those of a user.
+    pub(crate) fn app_credentials(
+        &self,
+        url: &str,
+        keys: &Keys,
+        proxy: Option<&Keys>,
+    ) -> Result<Keys, String> {
+        self.runtime.block_on(self.tokens.credentials(url, keys, proxy))
     }
 
     /// The namespace of the context, or of the pod.

@@ -11,6 +11,7 @@ use super::Hub;
 use super::client::User;
 use crate::api::Sync;
 use crate::credentials::{Credentials, Keys};
+use crate::github_app;
 use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::round::MemberAccess;
@@ -43,11 +44,12 @@ impl Hub {
         let read = |named: &Option<crate::api::SecretRef>| {
             named.as_ref().map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
         };
-        Credentials::of(
-            &source.url,
-            read(&source.secret_ref)?.as_ref(),
-            read(&source.proxy_secret_ref)?.as_ref(),
-        )
+        let proxy = read(&source.proxy_secret_ref)?;
+        let mut secret = read(&source.secret_ref)?;
+        if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
+            secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
+        }
+        Credentials::of(&source.url, secret.as_ref(), proxy.as_ref())
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::RepoRef;
+use federate_kubernetes::ObjectRef;
 use federate_session::Session;
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,10 +13,10 @@ use super::Rollout;
 use super::progress::{ClusterRevisions, Progress, Step, short};
 use crate::api::Apply;
 use crate::backoff::{Backoffs, CauseKind, count};
-use crate::members::Compared;
+use crate::members::{Compared, Members};
 use crate::opened::{Formers, SessionCache};
 use crate::outcome::Outcome;
-use crate::round::{Round, RoundError};
+use crate::round::{Round, RoundError, names};
 use crate::state::SyncState;
 use crate::status::{Reason, RolloutStatus, Status};
 
@@ -164,7 +165,8 @@ impl Round<'_> {
             let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
             let current = (target.session, target.repo.as_ref());
             // Clusters that fail are retried by the next round.
-            let _ = self.compare_revisions(state, current, (formers, backoffs), None);
+            let open = backoffs.to_compare(names(target.session));
+            let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
         }
     }
 
@@ -242,7 +244,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         (session, repo): (&Session, Option<&RepoRef>),
         (formers, backoffs): (&mut Formers, &mut Backoffs),
-        only: Option<&BTreeSet<String>>,
+        (only, objects): (Option<&BTreeSet<String>>, Option<&BTreeSet<ObjectRef>>),
     ) -> Result<Compared, RoundError> {
         let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
         let target = state.record.rollout.as_ref().map(|progress| progress.target.clone());
@@ -273,7 +275,7 @@ impl Round<'_> {
                     (session, repo.clone())
                 }
             };
-            let members = self.members(session, repo, state);
+            let members = Members { objects, ..self.members(session, repo, state) };
             match members.drift(Some(&clusters), backoffs, &mut state.record.status) {
                 Ok(more) => compared.extend(more),
                 Err(error) => ended = Err(error),

@@ -1,0 +1,55 @@
+//! Comparisons between rounds: of the clusters, and where that is known of the objects, in which something has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubernetes::ObjectRef;
+
+use crate::changed::Due;
+use crate::members::Compared;
+use crate::narrow::Rendered;
+use crate::opened::SessionCache;
+use crate::outcome::plain;
+use crate::read::Loaded;
+use crate::round::{Environment, Round};
+use crate::shards::Turn;
+use crate::state::SyncState;
+
+/// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
+/// what drifted in all clusters; `None` if nothing was carried out that is still in memory.
+pub(crate) fn compare(
+    loaded: &Loaded,
+    state: &mut SyncState<'_>,
+    cache: &mut SessionCache,
+    (env, turn): (&Environment<'_>, &Turn<'_>),
+    due: Due,
+) -> Option<(Compared, Option<String>)> {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {
+        return None;
+    }
+    let current = cache.current()?;
+    let rendered = Rendered::of(current.session);
+    let staged = state.record.rollout.is_some();
+    let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
+    for (cluster, objects) in due {
+        // What is known of a cluster with drift or failures is about all of its objects.
+        let narrow = !staged && current.clusters.known(&cluster) == (None, None);
+        let objects = objects.filter(|_| narrow).and_then(|objects| rendered.with_autoscalers(&objects));
+        groups.entry(objects).or_default().insert(cluster);
+    }
+    let mut compared = Compared::new();
+    for (objects, clusters) in &groups {
+        let known = (&mut *current.formers, &mut *current.clusters);
+        let which = (Some(clusters), objects.as_ref());
+        // A cluster that fails is retried by the next round, which says so.
+        let found = round.compare_revisions(state, (current.session, current.repo), known, which);
+        compared.extend(found.unwrap_or_default());
+    }
+    let drift = cache.clusters.drift().map(|drift| plain(&drift));
+    if !turn.leads() {
+        round.report(state, cache);
+    } else if let Err(error) = state.save() {
+        tracing::warn!(sync = round.name(), %error, "the status could not be written");
+    }
+    Some((compared, drift))
+}

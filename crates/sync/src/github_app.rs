@@ -1,0 +1,178 @@
+//! Tokens of GitHub Apps, by the keys that Flux's Secrets have: `githubAppID`, `githubAppInstallationID`,
+//! `githubAppPrivateKey`, and `githubAppBaseURL` for GitHub Enterprise Server.
+//!
+//! A token of an installation lasts an hour; it is kept until a few minutes before its end.
+//!
+//! Facts: "Generating a JSON Web Token (JWT) for a GitHub App" and "Generating an installation access token" of GitHub's
+//! documentation: the JWT is signed with RS256 and lasts ten minutes at most; the token is the password of the user
+//! `x-access-token`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Uri, header};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use kube::client::Body;
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::credentials::{Keys, proxy_address, text};
+use crate::notify::uri;
+use crate::state::digest;
+
+/// The API of github.com.
+const GITHUB: &str = "https://api.github.com";
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long before its end a token is replaced.
+const EARLY: SignedDuration = SignedDuration::from_mins(5);
+/// Clocks may differ by this much.
+const SKEW: i64 = 60;
+/// How long a JWT lasts, in seconds.
+const LIFETIME: i64 = 540;
+/// Characters of an answer that are shown.
+const SHOWN: usize = 140;
+
+/// The tokens that are valid, by the digest of the credentials that they were given for.
+#[derive(Default)]
+pub(crate) struct Tokens(Mutex<BTreeMap<String, Token>>);
+
+#[derive(Clone, Deserialize)]
+struct Token {
+    token: String,
+    expires_at: Timestamp,
+}
+
+/// Whether a Secret has the credentials of a GitHub App.
+pub(crate) fn is_app(keys: &Keys) -> bool {
+    keys.keys().any(|key| key.starts_with("githubApp"))
+}
+
+impl Tokens {
+    /// The credentials of an installation, as those of a user.
+    pub(crate) async fn credentials(
+        &self,
+        url: &str,
+        keys: &Keys,
+        proxy: Option<&Keys>,
+    ) -> Result<Keys, String> {
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err("the credentials of a GitHub App are for https: name the source by https".to_owned());
+        }
+        let parts = keys.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_slice()]);
+        let key = digest(parts);
+        let now = Timestamp::now();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let valid = known.filter(|known| known.expires_at.duration_since(now) > EARLY);
+        let token = match valid {
+            Some(token) => token,
+            None => request(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,
+        };
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.retain(|_, token| token.expires_at > now);
+        let password = token.token.clone().into_bytes();
+        tokens.insert(key, token);
+        let mut plain = Keys::from([
+            ("username".to_owned(), b"x-access-token".to_vec()),
+            ("password".to_owned(), password),
+        ]);
+        plain.extend(keys.get("ca.crt").map(|authority| ("ca.crt".to_owned(), authority.clone())));
+        Ok(plain)
+    }
+}
+
+/// Asks GitHub for a token.
+async fn request(keys: &Keys, proxy: Option<&Keys>, now: Timestamp) -> Result<Token, String> {
+    let needed = |key: &str| text(keys, key)?.ok_or_else(|| format!("the Secret has no key `{key}`"));
+    let (app, installation) = (needed("githubAppID")?, needed("githubAppInstallationID")?);
+    if !installation.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("`githubAppInstallationID` is not a number".to_owned());
+    }
+    let key = keys.get("githubAppPrivateKey").ok_or("the Secret has no key `githubAppPrivateKey`")?;
+    let bearer = jwt(&app, key, now.as_second())?;
+    let base = text(keys, "githubAppBaseURL")?.unwrap_or_else(|| GITHUB.to_owned());
+    let base = uri(base.trim_end_matches('/')).map_err(|why| format!("`githubAppBaseURL`: {why}"))?;
+    let folder = base.path().trim_end_matches('/');
+    let path = format!("{folder}/app/installations/{installation}/access_tokens");
+    let mut bearer = http::HeaderValue::from_str(&format!("Bearer {bearer}")).map_err(|e| e.to_string())?;
+    bearer.set_sensitive(true);
+    let request = Request::post(path)
+        .header(header::AUTHORIZATION, bearer)
+        .header(header::ACCEPT, "application/vnd.github+json")
+        .header(header::USER_AGENT, concat!("federate-sync/", env!("CARGO_PKG_VERSION")))
+        .body(Body::empty())
+        .map_err(|error| error.to_string())?;
+    let client = client(&base, keys, proxy)?;
+    let answer = tokio::time::timeout(PATIENCE, async {
+        let answer = client.send(request).await.map_err(|_| "the server cannot be reached".to_owned())?;
+        let status = answer.status();
+        let body = answer.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>((status, body))
+    });
+    let (status, body) = answer.await.map_err(|_| "the server does not answer".to_owned())??;
+    if !status.is_success() {
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let said: String = body["message"].as_str().unwrap_or_default().chars().take(SHOWN).collect();
+        return Err(format!("the server refuses a token: {status} {said}").trim_end().to_owned());
+    }
+    serde_json::from_slice(&body).map_err(|_| "the server's answer has no token".to_owned())
+}
+
+fn client(base: &Uri, keys: &Keys, proxy: Option<&Keys>) -> Result<kube::Client, String> {
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = "/".parse().ok();
+    let mut config = kube::Config::new(Uri::from_parts(parts).map_err(|error| error.to_string())?);
+    (config.connect_timeout, config.read_timeout) = (Some(PATIENCE), Some(PATIENCE));
+    if let Some(authority) = keys.get("ca.crt") {
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authority).collect();
+        let read = read.map_err(|_| "`ca.crt` in the Secret is not a certificate".to_owned())?;
+        config.root_cert = Some(read.into_iter().map(|certificate| certificate.to_vec()).collect());
+    }
+    if let Some(proxy) = proxy {
+        let address = proxy_address(proxy)?;
+        let address = address.parse().map_err(|_| "the `address` of the proxy is not a URL".to_owned())?;
+        config.proxy_url = Some(address);
+    }
+    kube::Client::try_from(config).map_err(|error| error.to_string())
+}
+
+/// A JWT of an App.
+fn jwt(app: &str, key: &[u8], now: i64) -> Result<String, String> {
+    let wrong = || "`githubAppPrivateKey` is not an RSA key in PEM".to_owned();
+    let pair = match PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong())? {
+        PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
+        _ => return Err(wrong()),
+    };
+    let pair = pair.map_err(|_| wrong())?;
+    let header = json!({"alg": "RS256", "typ": "JWT"}).to_string();
+    let claims = json!({"iat": now - SKEW, "exp": now + LIFETIME, "iss": app}).to_string();
+    let signed = format!("{}.{}", base64url(header.as_bytes()), base64url(claims.as_bytes()));
+    let mut signature = vec![0; pair.public().modulus_len()];
+    pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature)
+        .map_err(|_| "the JWT cannot be signed".to_owned())?;
+    Ok(format!("{signed}.{}", base64url(&signature)))
+}
+
+fn base64url(bytes: &[u8]) -> String {
+    let text = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
+    text.as_str().unwrap_or_default().trim_end_matches('=').replace('+', "-").replace('/', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_key_is_said_without_it() {
+        let why = jwt("1", b"-----BEGIN RSA PRIVATE KEY-----\nc2VjcmV0\n-----END RSA PRIVATE KEY-----\n", 0);
+        assert_eq!(why.unwrap_err(), "`githubAppPrivateKey` is not an RSA key in PEM");
+        assert_eq!(base64url(&[0xfb, 0xff, 0xfe, 0x01]), "-__-AQ");
+    }
+}

@@ -1,0 +1,245 @@
+//! Submodules of a source: which repositories they are in, and that nothing else is fetched with the source's credentials.
+//!
+//! A submodule is a commit in another repository, which the commit of the source names by its hash; so a signature of the
+//! source covers it. Its objects are fetched into the same cache. Its address must be on the server of the source, because
+//! credentials are sent there.
+//!
+//! Facts: gitmodules(5); git-submodule(1) (relative addresses); gitglossary(7) ("gitlink").
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use git2::{Oid, Repository, Tree};
+
+use crate::source::{Error, Remote};
+
+/// Where the commits of submodules are, in the cache.
+const FETCHED: &str = "refs/federate/modules";
+/// How large `.gitmodules` may be.
+const LARGEST: usize = 64 << 10;
+/// How many submodules there may be, with those of submodules.
+const MOST: usize = 32;
+/// How deep they may be nested.
+const DEEPEST: usize = 4;
+/// The mode of a submodule in a tree.
+const GITLINK: i32 = 0o160_000;
+
+/// A repository whose submodules are to be fetched.
+struct Open {
+    address: String,
+    commit: Oid,
+    /// The folder that is read, from its root.
+    folder: String,
+    depth: usize,
+}
+
+impl Remote<'_> {
+    /// Fetches the submodules below the folder of a commit. Returns their commits.
+    pub(crate) fn submodules(
+        &self,
+        repository: &Repository,
+        commit: Oid,
+        folder: &str,
+    ) -> Result<BTreeSet<Oid>, Error> {
+        let mut commits = BTreeSet::new();
+        let first = Open { address: self.address.to_owned(), commit, folder: folder.to_owned(), depth: 0 };
+        let mut open = vec![first];
+        while let Some(next) = open.pop() {
+            for (path, address) in modules(repository, &next)? {
+                let refuse = |why: String| Error::Submodule { path: path.clone(), why };
+                let Some(commit) = gitlink(repository, next.commit, &path) else { continue };
+                let address = resolve(&next.address, &address).map_err(refuse)?;
+                if next.depth == DEEPEST || (!commits.contains(&commit) && commits.len() == MOST) {
+                    let why =
+                        format!("more than {MOST} submodules, or {DEEPEST} in each other, are not read");
+                    return Err(refuse(why));
+                }
+                self.fetch_submodule(repository, &address, commit)?;
+                commits.insert(commit);
+                open.push(Open { address, commit, folder: String::new(), depth: next.depth + 1 });
+            }
+        }
+        Ok(commits)
+    }
+
+    fn fetch_submodule(&self, repository: &Repository, address: &str, commit: Oid) -> Result<(), Error> {
+        let name = format!("{FETCHED}/{commit}");
+        // Git moves a reference when everything that it leads to is there.
+        if repository.find_reference(&name).is_ok() {
+            return Ok(());
+        }
+        let git = self.git(repository, "fetch");
+        let git = git.arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head");
+        git.arg("--").arg(address).arg(format!("+{commit}:{name}")).run()?;
+        Ok(())
+    }
+}
+
+/// The submodules below the folder of a repository: their paths, and their addresses as they are written.
+fn modules(repository: &Repository, open: &Open) -> Result<BTreeMap<String, String>, Error> {
+    let Some(tree) = tree(repository, open.commit) else { return Ok(BTreeMap::new()) };
+    let Some(entry) = tree.get_name(".gitmodules") else { return Ok(BTreeMap::new()) };
+    let refuse = |why: &str| Error::Submodule { path: ".gitmodules".to_owned(), why: why.to_owned() };
+    let (size, _) = repository
+        .odb()
+        .and_then(|odb| odb.read_header(entry.id()))
+        .map_err(|error| refuse(error.message()))?;
+    if size > LARGEST {
+        return Err(refuse("the file is too large"));
+    }
+    let blob = repository.find_blob(entry.id()).map_err(|error| refuse(error.message()))?;
+    let text = std::str::from_utf8(blob.content()).map_err(|_| refuse("the file is not UTF-8"))?;
+    let mut modules = parse(text);
+    let below = |path: &str| {
+        open.folder.is_empty()
+            || path.strip_prefix(&open.folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    modules.retain(|path, _| below(path));
+    Ok(modules)
+}
+
+fn tree(repository: &Repository, commit: Oid) -> Option<Tree<'_>> {
+    repository.find_commit(commit).ok()?.tree().ok()
+}
+
+/// The commit of a submodule, if there is one at a path.
+fn gitlink(repository: &Repository, commit: Oid, path: &str) -> Option<Oid> {
+    let entry = tree(repository, commit)?.get_path(Path::new(path)).ok()?;
+    (entry.filemode() == GITLINK).then(|| entry.id())
+}
+
+/// The paths and addresses in `.gitmodules`. Everything else in it is ignored.
+fn parse(text: &str) -> BTreeMap<String, String> {
+    let mut modules = BTreeMap::new();
+    let (mut path, mut address) = (None, None);
+    for line in text.lines().map(str::trim).chain(["["]) {
+        if line.starts_with('[') {
+            if let (Some(path), Some(address)) = (path.take(), address.take()) {
+                modules.insert(path, address);
+            }
+            (path, address) = (None, None);
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let value = value.trim().trim_matches('"').to_owned();
+        match key.trim() {
+            "path" => path = Some(value.trim_matches('/').to_owned()),
+            "url" => address = Some(value),
+            _ => {}
+        }
+    }
+    modules
+}
+
+/// The address of a submodule of the repository at `base`.
+fn resolve(base: &str, written: &str) -> Result<String, String> {
+    let (server, path) = split(base).ok_or(
+        "submodules are read from servers only: name the source by https or ssh, or move what they hold into it",
+    )?;
+    let path = match written.strip_prefix("./").or(written.starts_with("../").then_some(written)) {
+        Some(relative) => {
+            let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+            for part in relative.split('/').filter(|part| !part.is_empty() && *part != ".") {
+                match part {
+                    ".." => drop(parts.pop().ok_or("its address leads above the server's root")?),
+                    part => parts.push(part),
+                }
+            }
+            let slash = if path.starts_with('/') { "/" } else { "" };
+            format!("{slash}{}", parts.join("/"))
+        }
+        None => match split(written) {
+            Some((other, path)) if same(server, other) => path.to_owned(),
+            _ => {
+                return Err("its address is not on the server of the source, to which alone the source's \
+                            credentials are sent: write it relative to the source (`../other.git`), or give it a \
+                            Sync of its own"
+                    .to_owned());
+            }
+        },
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~+".contains(c);
+    let parts = path.split('/');
+    if path.trim_matches('/').is_empty()
+        || !path.chars().all(plain)
+        || parts.clone().any(|part| part.starts_with('-') || part == "..")
+    {
+        return Err("its address is not a plain path on the server of the source".to_owned());
+    }
+    Ok(format!("{server}{path}"))
+}
+
+/// The server of an address, with all that leads to it, and the path on it.
+fn split(address: &str) -> Option<(&str, &str)> {
+    if let Some((scheme, rest)) = address.split_once("://") {
+        if !matches!(scheme, "https" | "http" | "ssh") {
+            return None;
+        }
+        let path = rest.find('/')?;
+        let server = scheme.len() + "://".len() + path;
+        return address.split_at_checked(server);
+    }
+    // `user@host:path`
+    let colon = address.find(':')?;
+    let (host, _) = address.split_at_checked(colon)?;
+    if host.contains('/') {
+        return None;
+    }
+    address.split_at_checked(colon + 1)
+}
+
+/// Whether two servers are the same, whatever credentials the first is named with.
+fn same(server: &str, other: &str) -> bool {
+    let plain = |server: &str| match server.split_once("://") {
+        Some((scheme, rest)) if scheme != "ssh" => {
+            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+        }
+        _ => server.to_owned(),
+    };
+    plain(server).eq_ignore_ascii_case(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stay_on_the_server_of_the_source() {
+        let https = |written: &str| resolve("https://t:s@example.com/a/b.git", written).ok();
+        let found = |text: &str| Some(text.to_owned());
+        assert_eq!(https("../c.git"), found("https://t:s@example.com/a/c.git"));
+        assert_eq!(https("../../c.git"), found("https://t:s@example.com/c.git"));
+        assert_eq!(https("./c"), found("https://t:s@example.com/a/b.git/c"));
+        assert_eq!(https("https://example.com/d/c.git"), found("https://t:s@example.com/d/c.git"));
+        for hostile in [
+            "../../../c.git",
+            "https://example.org/c.git",
+            "http://example.com/c.git",
+            "https://example.com.evil.org/c.git",
+            "https://example.com:8443/c.git",
+            "https://u@example.com/c.git",
+            "https://example.com@evil.org/c.git",
+            "ext::sh -c true",
+            "file:///etc",
+            "/etc",
+            "git@example.com:c.git",
+            "../-u",
+            "../c.git?x",
+            "../c d",
+            "",
+        ] {
+            assert_eq!(https(hostile), None, "{hostile}");
+        }
+        let ssh = |written: &str| resolve("git@example.com:a/b.git", written).ok();
+        assert_eq!(ssh("../c.git"), found("git@example.com:a/c.git"));
+        assert_eq!(ssh("git@example.com:d/c.git"), found("git@example.com:d/c.git"));
+        assert_eq!(ssh("root@example.com:d/c.git"), None);
+        assert!(resolve("/srv/a.git", "../b.git").is_err(), "a path is not a server");
+    }
+
+    #[test]
+    fn only_paths_and_addresses_are_read() {
+        let text = "[submodule \"a\"]\n\tpath = modules/a\n\turl = ../a.git\n\tupdate = !touch x\n[core]\n\tx = y\n\
+                    [submodule \"b\"]\n\tpath = b\n";
+        assert_eq!(parse(text), BTreeMap::from([("modules/a".to_owned(), "../a.git".to_owned())]));
+    }
+}

@@ -1,0 +1,82 @@
+//! What `federate sync` does about remotes that are slow, shallow or lose their branch, and about members that refuse, are
+//! busy or forget who federate is.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use federate_test_apiserver::{Fault, FaultKind};
+use serde_json::json;
+
+use crate::sandbox::{WEB, config, deployment};
+use crate::sync_objects::{Hub, Running, git, image, until};
+
+#[test]
+fn a_remote_that_does_not_answer_costs_the_timeout() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"timeout": "2s"})));
+    hub.once().code(0);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/origin.git", silent.local_addr().unwrap());
+    hub.patch("web", &json!({"spec": {"source": {"url": url}}}));
+    let begun = Instant::now();
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: "), "{ran:#?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+    drop(silent);
+}
+
+#[test]
+fn a_gap_in_the_shallow_history_is_no_rewritten_history_and_a_lost_branch_changes_nothing() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    for _ in 0..30 {
+        git(&hub.sandbox, "-C repo commit -q --allow-empty -m step");
+    }
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("last");
+    let ran = hub.once().code(0);
+    assert!(!ran.err.contains("rewritten"), "{ran:#?}");
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
+    git(&hub.sandbox, "-C origin.git update-ref -d refs/heads/main");
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: ") && ran.out.contains("has no branch `main`"), "{ran:#?}");
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
+    hub.push("back");
+    hub.once().code(0);
+}
+
+#[test]
+fn members_that_are_busy_or_forget_who_asks_get_what_they_missed() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "drift": {"mode": "correct"}})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    until("the cluster is watched", || hub.sandbox.count("m1", "watch") >= 2);
+    for (verb, kind) in [
+        ("list", FaultKind::Stranger),
+        ("get", FaultKind::Stranger),
+        ("watch", FaultKind::Stranger),
+        ("patch", FaultKind::TooMany { seconds: 1 }),
+        ("patch", FaultKind::Status(503)),
+        ("patch", FaultKind::Lose),
+        ("get", FaultKind::Slow(Duration::from_millis(300))),
+    ] {
+        hub.sandbox.fleet.cluster("m1").fault(Fault::new(verb, kind).times(2));
+    }
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.sandbox.write("a.yaml", &config("a", "1"));
+    hub.push("next");
+    for member in ["m2", "m1"] {
+        until("the revision is applied", || {
+            image(&hub.sandbox, member) == "nginx:1.28"
+                && hub.sandbox.has(member, "/api/v1/namespaces/shop/configmaps/a")
+        });
+    }
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
+    hub.sandbox.edit("m1", "kubectl-edit", WEB, &mine);
+    until("it is put back", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    assert_eq!(running.end("-TERM"), Some(0));
+}
