@@ -31,6 +31,18 @@ impl Engine<'_> {
     }
 
     fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
+        let Planned { plan, mut findings } =
+            self.merged(|dialect, plane| self.decisions(dialect, plane, kept.as_deref_mut()));
+        let why = self.why_unmatched(&plan.unmatched, &findings);
+        findings.extend(why);
+        Planned { plan, findings }
+    }
+
+    /// Merges the decisions of all control planes. There are no findings about templates that no policy places.
+    pub(crate) fn merged(
+        &self,
+        mut decisions: impl FnMut(&'static str, &dyn ControlPlane) -> Decided,
+    ) -> Planned {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
         let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
@@ -38,8 +50,7 @@ impl Engine<'_> {
         for (dialect, plane) in &self.planes {
             findings.extend(plane.check());
             findings.extend(self.other_release(dialect, plane.as_ref()));
-            let decided = self.decisions(dialect, plane.as_ref(), kept.as_deref_mut());
-            let mut all = plane.complete(decided, self.previous);
+            let mut all = plane.complete(decisions(dialect, plane.as_ref()), self.previous);
             all.placements.par_iter_mut().for_each(|row| self.share(row));
             if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
@@ -53,8 +64,6 @@ impl Engine<'_> {
         let (placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
         let unmatched = self.unmatched(&placements, &findings);
-        let why = self.why_unmatched(&unmatched, &findings);
-        findings.extend(why);
         Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
@@ -105,7 +114,7 @@ impl Engine<'_> {
     }
 
     /// Decides about one subject. Rows with equal cluster lists share them.
-    fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
+    pub(crate) fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
         let mut decided = plane.decide(&subject.object, self.previous);
         decided.placements.iter_mut().for_each(|row| self.share(row));
         decided
