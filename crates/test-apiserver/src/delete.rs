@@ -97,7 +97,7 @@ impl Cluster {
         kind: &Kind,
         target: &Target,
     ) -> Result<Response, Failure> {
-        let options = Options::of(request)?;
+        let mut options = Options::of(request)?;
         if kind.is("Namespace")
             && matches!(target.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease")
         {
@@ -107,6 +107,10 @@ impl Cluster {
         }
         let live = self.stored(target, kind)?;
         options.check(kind, &live)?;
+        // Their first clients expected to keep the pods.
+        if kind.is("Job") && options.policy.is_empty() {
+            "Orphan".clone_into(&mut options.policy);
+        }
         Ok(Response::json(200, self.take_away(kind, target, &live, &options)))
     }
 
@@ -128,10 +132,10 @@ impl Cluster {
         if kind.is("CustomResourceDefinition") && !held && !deleting {
             return self.remove_definition(kind, target, object, options);
         }
-        if options.dry {
+        let grace = Self::grace(kind, live, options);
+        if options.dry && !(held || grace > 0) {
             return gone(kind, live);
         }
-        let grace = Self::grace(kind, live, options);
         if held || grace > 0 {
             if deleting {
                 return live.clone();
@@ -143,6 +147,9 @@ impl Cluster {
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
             raise(&mut object);
+            if options.dry {
+                return object;
+            }
             return Value::clone(&self.store.put(target.key(), object));
         }
         if kind.is("Pod") {

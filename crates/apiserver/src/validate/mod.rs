@@ -119,17 +119,24 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
         "Deployment" | "DaemonSet" | "ReplicaSet" => fixed(&["/spec/selector"]),
         "Job" => {
             let indexed = text(object, "/spec/completionMode") == "Indexed";
-            if !indexed {
-                fixed(&["/spec/completions"]);
-            }
-            fixed(&["/spec/selector", "/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"]);
             let suspended = live.pointer("/spec/suspend") == Some(&Value::Bool(true));
+            fixed(if indexed { &["/spec/selector"] } else { &["/spec/completions", "/spec/selector"] });
             if !suspended {
                 fixed(&["/spec/template"]);
             }
+            let pods = if suspended { workloads::suspended_change(live, object) } else { None };
+            causes.extend(pods);
             if indexed {
                 causes.splice(0..0, workloads::completions_change(live, object));
             }
+            for pointer in ["/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"] {
+                if differs(live, object, pointer) {
+                    let value = object.pointer(pointer).cloned().unwrap_or_default();
+                    causes.push(Cause::invalid(dotted(pointer), &value, IMMUTABLE));
+                }
+            }
+            // The server validates the whole Job twice.
+            causes.splice(0..0, workloads::causes("Job", object));
         }
         "Secret" => {
             fixed(&["/type"]);

@@ -87,6 +87,22 @@ fn daemon_set(object: &Value) -> Option<Cause> {
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
+/// The error of a changed pod of a suspended Job: only where its pods are scheduled may change.
+pub(super) fn suspended_change(live: &Value, object: &Value) -> Option<Cause> {
+    let pod = |job: &Value| {
+        let mut spec = job.pointer("/spec/template/spec").cloned().unwrap_or_default();
+        if let Some(map) = spec.as_object_mut() {
+            for key in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
+                map.shift_remove(key);
+            }
+        }
+        spec
+    };
+    let (before, after) = (pod(live), pod(object));
+    let value = || object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    (!same(&before, &after)).then(|| Cause::invalid("spec.template.spec", &value(), "field is immutable"))
+}
+
 /// The errors of a pod template and its selector.
 fn template(kind: &str, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
