@@ -90,6 +90,10 @@ fn raise(object: &mut Value) {
     }
 }
 
+/// The warning where a Job is deleted without a policy.
+const JOB_KEEPS_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
+     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 impl Cluster {
     pub(super) fn delete(
         &mut self,
@@ -108,10 +112,12 @@ impl Cluster {
         let live = self.stored(target, kind)?;
         options.check(kind, &live)?;
         // Their first clients expected to keep the pods.
-        if kind.is("Job") && options.policy.is_empty() {
+        let by_default = kind.is("Job") && options.policy.is_empty();
+        if by_default {
             "Orphan".clone_into(&mut options.policy);
         }
-        Ok(Response::json(200, self.take_away(kind, target, &live, &options)))
+        let response = Response::json(200, self.take_away(kind, target, &live, &options));
+        Ok(if by_default { response.with("Warning", &format!("299 - {JOB_KEEPS_PODS:?}")) } else { response })
     }
 
     fn take_away(&mut self, kind: &Kind, target: &Target, live: &Value, options: &Options) -> Value {
