@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::check::{Defined, Unplaced};
+use super::check::{Defined, Unplaced as Unselected};
 use super::{Decisions, Engine, conflict};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
-use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::Role;
+use federate_repo::config::Unplaced;
 
 /// A plan, with the findings of planning.
 #[derive(Clone, Debug)]
@@ -17,6 +18,17 @@ pub struct Planned {
     pub plan: Plan,
     /// Errors and warnings about policies and placements, without those from reading the repo.
     pub findings: Vec<Finding>,
+}
+
+/// A template that no policy places.
+struct NotPlaced<'e> {
+    object: &'e Object,
+    /// Why.
+    finding: Finding,
+    /// Whether a policy is responsible for it, or what looks like one is misspelt.
+    claimed: bool,
+    /// Whether a policy nearly selects it.
+    near: bool,
 }
 
 impl Engine<'_> {
@@ -50,11 +62,21 @@ impl Engine<'_> {
         }
         // The sort is stable: rows of one object stay in the order of the dialects.
         placements.par_sort_by(|a, b| a.object.cmp(&b.object));
-        let (placements, clashes) = conflict::two_claims(self.repo, placements);
+        let (mut placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
-        let unmatched = self.unmatched(&placements, &findings);
+        let mut unmatched = self.unmatched(&placements, &findings);
         let why = self.why_unmatched(&unmatched, &findings);
-        findings.extend(why);
+        if self.repo.config.unplaced == Unplaced::Everywhere {
+            let (rows, placed) = self.everywhere(&why);
+            let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
+            unmatched.retain(|id| !is_placed(id));
+            placements.retain(|row| !is_placed(&row.object));
+            placements.extend(rows);
+            placements.sort_by(|a, b| a.object.cmp(&b.object));
+            findings.extend(placed);
+        } else {
+            findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
+        }
         Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
@@ -129,17 +151,42 @@ impl Engine<'_> {
         not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
-    /// Says of each template that no policy places, why.
-    fn why_unmatched(&self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<Finding> {
+    /// Says of each template that no policy places, why. The result is in the order of `unmatched`.
+    fn why_unmatched<'s>(&'s self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<NotPlaced<'s>> {
         if unmatched.is_empty() {
             return Vec::new();
         }
-        let (unplaced, defined) = (Unplaced::new(self, findings), Defined::new(self.repo));
+        let (unplaced, defined) = (Unselected::new(self, findings), Defined::new(self.repo));
         let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
-        let why = templates
-            .map(|template| &template.object)
-            .map(|object| self.misspelt(&defined, object).unwrap_or_else(|| unplaced.finding(object)));
-        why.collect()
+        let everywhere = self.repo.config.unplaced == Unplaced::Everywhere;
+        let why = |object| match self.misspelt(&defined, object) {
+            Some(finding) => NotPlaced { object, finding, claimed: true, near: false },
+            None => {
+                let reason = unplaced.reason(object);
+                let finding = reason.finding(object, everywhere && reason.near);
+                NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
+            }
+        };
+        templates.map(|template| why(&template.object)).collect()
+    }
+
+    /// Places the templates everywhere for which no policy is responsible. Returns the rows, sorted by object, and the
+    /// findings about all templates.
+    fn everywhere(&self, unplaced: &[NotPlaced<'_>]) -> (Vec<Placement>, Vec<Finding>) {
+        let (mut rows, mut findings) = (Vec::new(), Vec::new());
+        for one in unplaced {
+            let planes = self.planes.iter().filter(|_| !one.claimed);
+            let decided = planes.map(|(_, plane)| plane.everywhere(one.object));
+            let decided = decided.into_iter().find(|decided| !decided.placements.is_empty());
+            if decided.is_none() || one.near {
+                findings.push(one.finding.clone());
+            }
+            let mut decided = decided.unwrap_or_default();
+            decided.placements.iter_mut().for_each(|row| self.share(row));
+            rows.extend(decided.placements);
+            findings.extend(decided.findings);
+        }
+        (rows, findings)
     }
 
     /// Explains the placement of an object: by the dialect that placed it, or by the first dialect that can say

@@ -14,6 +14,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     Cluster {
         region: object.text(&["status", "region"]).to_owned(),
         zones: zones.into_iter().flatten().filter_map(|z| Some(z.as_str()?.to_owned())).collect(),
+        kubernetes: object.at(&["status", "kubernetesVersion"]).and_then(Value::as_str).map(str::to_owned),
         ready: status.map_or(!strict, reports_ready),
         ..Cluster::of(object)
     }

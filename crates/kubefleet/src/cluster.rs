@@ -21,6 +21,9 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// The label with the name of the cluster, which the hub adds to every `MemberCluster`.
 const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
 
+/// The property with the version of Kubernetes in a cluster.
+const VERSION: &str = "k8s.io/k8s-version";
+
 /// The year 1: what Go reads from a time that is absent.
 const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
@@ -41,6 +44,7 @@ pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Clus
     Cluster {
         taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
         capacity: object.at(&["status", "resourceUsage"]).filter(|v| !v.is_null()).map(capacity),
+        kubernetes: properties(object).remove(VERSION),
         properties: properties(object),
         joined: !known || is_true(joined),
         ready: !known || is_true(healthy),

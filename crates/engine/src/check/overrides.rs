@@ -10,7 +10,8 @@ use federate_dialect::{OverrideChange, References};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
-use super::templates::{Kinds, finding, template as template_of};
+use super::releases::Releases;
+use super::templates::{Kinds, by, finding, template as template_of};
 use super::{distinct, instead};
 use crate::{Manifest, Rendering};
 
@@ -20,24 +21,52 @@ pub(super) fn broken(
     kinds: &Kinds,
     wrapped: &BTreeMap<ObjectRef, ObjectRef>,
     rendering: &Rendering,
+    releases: &Releases<'_>,
 ) -> Vec<Finding> {
     let targets: BTreeMap<&ObjectRef, &ObjectRef> =
         wrapped.iter().map(|(own, target)| (target, own)).collect();
     let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
-        let now = parsed(&manifest.text).map(|body| kinds.problems(&body, "")).unwrap_or_default();
+        let problems = |body: &Value| -> Vec<(Problem, String)> {
+            let own = kinds.problems(body, "").into_iter().map(|problem| (problem, by(&manifest.object)));
+            let served = || releases.of_clusters(manifest.clusters.iter().map(AsRef::as_ref));
+            own.chain(releases.problems(kinds, body, served)).collect()
+        };
+        let identity = renamed(repo, manifest);
+        let now = parsed(&manifest.text).map(|body| problems(&body)).unwrap_or_default();
         if now.is_empty() {
-            return Vec::new();
+            return identity;
         }
         let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
         let template =
             template.or_else(|| template_of(repo, targets.get(&manifest.object)?, &manifest.object));
-        let before = template.map(|body| kinds.problems(&body, "")).unwrap_or_default();
-        let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
-        new.filter_map(|problem| caused(repo, &manifest.changes, problem, &manifest.object)).collect()
+        let before = template.map(|body| problems(&body)).unwrap_or_default();
+        let new =
+            now.into_iter().filter(|(new, _)| !before.iter().any(|(old, _)| old.pointer == new.pointer));
+        let caused = new.filter_map(|(problem, by)| caused(repo, manifest, problem, &by));
+        identity.into_iter().chain(caused).collect()
     };
     let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
     let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
     found.into_iter().collect()
+}
+
+/// The fields that identify an object.
+const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+
+/// The findings about overrides that turn an object into another one.
+fn renamed(repo: &Repo, manifest: &Manifest) -> Vec<Finding> {
+    let of = |change: &OverrideChange| {
+        let field = IDENTITY.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
+        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
+        let pointer = written(&claimed.object.body, field).unwrap_or_default();
+        let message = format!(
+            "{} changes `{field}` of {}, so that another object is sent",
+            change.policy, manifest.object
+        );
+        let finding = Finding::warning("invalid-override", &claimed.object, message).at(pointer);
+        Some(finding.help("write a template for the other object, and a policy that places it there"))
+    };
+    manifest.changes.iter().filter_map(of).collect()
 }
 
 fn parsed(text: &str) -> Option<Value> {
@@ -45,13 +74,14 @@ fn parsed(text: &str) -> Option<Value> {
 }
 
 /// The finding about a problem, at the override that changed the field.
-fn caused(repo: &Repo, changes: &[OverrideChange], problem: Problem, object: &ObjectRef) -> Option<Finding> {
+fn caused(repo: &Repo, manifest: &Manifest, problem: Problem, by: &str) -> Option<Finding> {
+    let (changes, object) = (&manifest.changes, &manifest.object);
     let touches = |path: &String| below(&problem.pointer, path) || below(path, &problem.pointer);
     let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
     let pointer = written(&claimed.object.body, &problem.pointer).unwrap_or_default();
     let message = format!("{object} after {}: {}", change.policy, problem.message);
-    Some(finding(&claimed.object, object, Problem { pointer, message, ..problem }))
+    Some(finding(&claimed.object, Problem { pointer, message, ..problem }, by))
 }
 
 fn below(pointer: &str, parent: &str) -> bool {
