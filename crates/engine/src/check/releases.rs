@@ -81,6 +81,9 @@ impl<'e> Releases<'e> {
         body: &Value,
         served: impl Fn() -> Vec<Served<'e>>,
     ) -> Vec<(Problem, String)> {
+        if self.given.is_none() && self.default.is_none() && self.reported.is_empty() {
+            return Vec::new();
+        }
         let of_kind = |kind: Kind| dated(&kind, body);
         let used: Vec<Dated> = kinds.get(body).map(of_kind).unwrap_or_default();
         if used.is_empty() {
