@@ -264,3 +264,28 @@ fn a_near_miss_is_reported_even_if_it_goes_everywhere() {
         ran.out
     );
 }
+
+#[test]
+fn fields_that_karmada_never_sends_are_named_with_their_line() {
+    let repo = Sandbox::web();
+    let policy = repo.read("policy.yaml");
+    repo.write(
+        "services.yaml",
+        policy
+            .replace("name: web", "name: s")
+            .replace("apps/v1", "v1")
+            .replace("kind: Deployment", "kind: Service"),
+    );
+    let service = |address: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: s, namespace: shop}}\nspec:\n  clusterIP: {address}\n  ports: [{{port: 80}}]\n"
+        )
+    };
+    repo.write("s.yaml", service("10.0.0.5"));
+    let ran = repo.run("check").code(1);
+    assert!(ran.out.contains("warning[not-sent]") && ran.out.contains("s.yaml:5:"), "{}", ran.out);
+    assert!(ran.out.contains("spec.clusterIP (10.0.0.5) of Service shop/s is not sent"), "{}", ran.out);
+    repo.write("s.yaml", service("None"));
+    let ran = repo.run("check");
+    assert!(!ran.out.contains("not-sent"), "headless Services are sent as they are: {}", ran.out);
+}

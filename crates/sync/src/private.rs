@@ -4,9 +4,9 @@
 //! folder behind. The lock in it ends with the process, so that the next process can tell that nobody uses the folder, and
 //! removes it. Process ids would not do: in containers they repeat.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -63,7 +63,8 @@ impl Folder {
 
     /// Creates a folder below `parent`, and removes those of processes that have ended.
     fn new(parent: &Path) -> io::Result<Self> {
-        let path = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let own = Permissions::from_mode(0o700);
+        let path = tempfile::Builder::new().prefix(PREFIX).permissions(own).tempdir_in(parent)?;
         // Whoever finds the lock finds it held.
         let unlocked = path.path().join("unlocked");
         let lock = File::create(&unlocked)?;
@@ -89,7 +90,7 @@ fn sweep(parent: &Path, user: u32) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 

@@ -49,17 +49,61 @@ pub fn many(request: &Request, kind: &Kind, metadata: &Value, items: &[Value]) -
     json!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items})
 }
 
-fn rows(_kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
-    let rows: Vec<Value> = items
-        .iter()
-        .map(|item| json!({"cells": [item["metadata"]["name"], "0s"], "object": partial(item)}))
-        .collect();
+/// A column: its name, its type, and whether it is only shown on demand.
+type Column = (&'static str, bool);
+
+fn rows(kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
+    let columns: &[Column] = if kind.is("Deployment") {
+        &[
+            ("Name", false),
+            ("Ready", false),
+            ("Up-to-date", false),
+            ("Available", false),
+            ("Age", false),
+            ("Containers", true),
+            ("Images", true),
+            ("Selector", true),
+        ]
+    } else {
+        &[("Name", false), ("Age", false)]
+    };
+    let column = |(name, wide): &Column| {
+        let format = if *name == "Name" { "name" } else { "" };
+        json!({
+            "name": name, "type": "string", "format": format, "description": "", "priority": i32::from(*wide),
+        })
+    };
+    let row = |item: &Value| {
+        let cells: Vec<Value> = columns.iter().map(|(name, _)| cell(item, name)).collect();
+        json!({"cells": cells, "object": partial(item)})
+    };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-        "columnDefinitions": [
-            {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
-            {"name": "Age", "type": "string", "format": "", "description": "", "priority": 0},
-        ],
-        "rows": rows,
+        "columnDefinitions": columns.iter().map(column).collect::<Vec<_>>(),
+        "rows": items.iter().map(row).collect::<Vec<_>>(),
     })
+}
+
+fn cell(item: &Value, column: &str) -> Value {
+    let count = |pointer: &str| item.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let containers = |key: &str| {
+        let all = item.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+        let texts = all.into_iter().flatten().filter_map(|container| container[key].as_str());
+        json!(texts.collect::<Vec<_>>().join(","))
+    };
+    match column {
+        "Name" => item["metadata"]["name"].clone(),
+        "Ready" => json!(format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"))),
+        "Up-to-date" => json!(count("/status/updatedReplicas")),
+        "Available" => json!(count("/status/availableReplicas")),
+        "Containers" => containers("name"),
+        "Images" => containers("image"),
+        "Selector" => {
+            let labels = item.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+            let labels = labels.into_iter().flatten();
+            let pairs = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+            json!(pairs.collect::<Vec<_>>().join(","))
+        }
+        _ => json!("0s"),
+    }
 }

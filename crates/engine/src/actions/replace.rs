@@ -111,3 +111,23 @@ fn lost(live: &Value, created: &Value) -> Option<String> {
     let text = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
     lost.then(|| old.iter().map(text).collect::<Vec<_>>().join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_happens_to_pods_is_said() {
+        let set = |key: &str| json!({"spec": {"selector": {"matchLabels": {key: "db"}}, "template": {"metadata": {"labels": {key: "db"}}}}});
+        assert_eq!(
+            consequence("StatefulSet", &set("app"), &set("app")),
+            ", while its pods run on and belong to the new one"
+        );
+        let lost = consequence("StatefulSet", &set("app"), &set("tier"));
+        assert!(lost.contains("without an owner") && lost.contains("--selector app=db"), "{lost}");
+        assert_eq!(consequence("Job", &json!({}), &json!({})), ", so that it runs again from the start");
+        assert_eq!(consequence("ConfigMap", &json!({}), &json!({})), "");
+    }
+}
