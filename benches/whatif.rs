@@ -58,7 +58,7 @@ fn lose(name: &str) -> Scenario {
 #[divan::bench(args = [false, true])]
 fn one_cluster_is_lost(bencher: Bencher<'_, '_>, failover: bool) {
     let session = fleet();
-    let what_if = session.what_if().with(TimelineOptions { failover, at: None });
+    let what_if = session.what_if().with(TimelineOptions { failover, ..TimelineOptions::default() });
     bencher.bench_local(|| black_box(what_if.outcome(&lose("c007")).unwrap()));
 }
 

@@ -206,5 +206,5 @@ pub(super) fn digest_key() -> Result<DigestKey, Fault> {
     let mut key = [0; 32];
     getrandom::fill(&mut key)
         .map_err(|e| Fault::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
-    Ok(DigestKey::new(&key))
+    Ok(DigestKey::random(&key))
 }

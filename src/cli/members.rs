@@ -183,6 +183,9 @@ impl Members<'_> {
         let (actions, dry_run) = match &self.reader {
             Reader::Dump => {
                 print_lines("warning", &without_dump(&reconciler.unobserved()));
+                if reconciler.compares_no_secrets() {
+                    print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
+                }
                 self.working("comparing with the dump");
                 (reconciler.observed(), true)
             }
@@ -249,6 +252,10 @@ fn without_dump(clusters: &[&str]) -> Vec<String> {
          means that it has no objects)"
     )]
 }
+
+/// The warning about Secrets whose values are not compared.
+const SECRETS_NOT_COMPARED: &str = "values of Secrets are not compared: the snapshot has keyed digests of them, and \
+     FEDERATE_DIGEST_KEY is not set; use the key with which the snapshot was taken";
 
 /// Why `--remember` and `--observed` exclude each other.
 const DUMPS_REMEMBER_NOTHING: &str =

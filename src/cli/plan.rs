@@ -8,8 +8,8 @@ use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, progress, say};
 use federate_engine::previous;
 use federate_kubernetes::{Finding, ObjectRef};
-use federate_report::plan as report;
 use federate_report::table::TextStyle;
+use federate_report::{capacity, plan as report};
 use federate_session::Session;
 
 /// Print where each object is placed, with how many replicas
@@ -24,6 +24,12 @@ pub(super) struct Plan {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+
+    /// Also print what the replicas request of each cluster, and what is left there
+    ///
+    /// What is left needs the free resources of the cluster, from the `status` of its inventory object or from a snapshot. Replicas of the previous plan count as running there already.
+    #[arg(long)]
+    capacity: bool,
 }
 
 /// The output formats.
@@ -45,6 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   federate plan examples/repo --cluster eu-1
   federate plan examples/repo -o wide
+  federate plan examples/repo --capacity
   federate plan examples/repo -o json > plan.json
   federate plan examples/repo --previous plan.json";
 
@@ -53,6 +60,10 @@ const UNMATCHED: usize = 5;
 
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if self.capacity && !matches!(self.output, Output::Table | Output::Wide) {
+            let why = "--capacity is a table: use it with `-o table` or `-o wide`";
+            return Err(Fault::Failed(why.to_owned()));
+        }
         let session = self.args.session(None, None)?;
         let plan = self.args.narrowed(session.plan());
         match self.output {
@@ -88,7 +99,13 @@ impl Plan {
 
     fn table(&self, session: &Session) -> String {
         let plan = session.plan_with_replicas();
-        table(session, &self.args.narrowed(&plan), self.output == Output::Wide, self.args.text_style())
+        let (plan, style) = (self.args.narrowed(&plan), self.args.text_style());
+        let mut text = table(session, &plan, self.output == Output::Wide, style);
+        if self.capacity {
+            text.push('\n');
+            text.push_str(&capacity::table(&session.usage(&plan), style));
+        }
+        text
     }
 }
 

@@ -165,7 +165,8 @@ impl WhatIf {
 
     fn answer(&self, session: &Session, words: &[String]) -> Result<Exit, Fault> {
         let failover = self.gates.last().copied().unwrap_or(false);
-        let scenarios = session.what_if().with(TimelineOptions { failover, at: self.at });
+        let scenarios =
+            session.what_if().with(TimelineOptions { failover, at: self.at, ..TimelineOptions::default() });
         if !self.scenario.is_empty() {
             return self.files(&scenarios);
         }

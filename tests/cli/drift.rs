@@ -186,3 +186,33 @@ fn secrets_drift_without_being_shown() {
         }
     }
 }
+
+/// A snapshot has digests of the values of Secrets. They are compared with the rendered values by the same key.
+#[test]
+fn digests_of_secrets_are_compared() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {password: hunter2hunter2}\n";
+    let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: s, namespace: shop}\nspec:\n  \
+         resourceSelectors: [{apiVersion: v1, kind: Secret}]\n";
+    let mut live = serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop"},
+        "type": "Opaque", "data": {"password": "aHVudGVyMmh1bnRlcjI="}});
+    federate_engine::change::hide(&mut [&mut live], &federate_engine::change::DigestKey::new(b"key"));
+    assert!(live["data"]["password"].as_str().unwrap().starts_with("<secret "), "{live}");
+    let repo = Sandbox::new().file("clusters.yaml", crate::sandbox::CLUSTERS).file("policy.yaml", policy);
+    repo.write("secret.yaml", secret);
+    for cluster in ["m1", "m2"] {
+        repo.write(&format!(".live/{cluster}/shop.json"), live.to_string());
+    }
+    let run = |key: &str| {
+        let output = repo.command("drift --observed .live").env("FEDERATE_DIGEST_KEY", key).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = run("key");
+    assert_eq!((code, err.contains("not compared")), (Some(0), false), "{out}{err}");
+    let (code, out, err) = run("");
+    assert_eq!((code, err.contains("values of Secrets are not compared")), (Some(0), true), "{out}{err}");
+    repo.write("secret.yaml", secret.replace("hunter2hunter2", "hunter3hunter3"));
+    let (code, out, err) = run("key");
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("/data/password") && !out.contains("hunter"), "{out}");
+}

@@ -212,3 +212,75 @@ fn nothing_is_cut_in_a_pipe() {
     let row = out.lines().nth(1).unwrap();
     assert!(row.contains(name) && row.contains("member-003") && !out.contains('…'), "{out}");
 }
+
+/// A repo whose clusters report free resources.
+fn sized() -> Sandbox {
+    let status = |cpu: u32| {
+        format!(
+            "status: {{resourceSummary: {{allocatable: {{pods: 100, cpu: {cpu}, memory: 64Gi}}, allocated: {{cpu: 1}}}}, \
+             apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]}}"
+        )
+    };
+    let cluster = |name: &str, cpu| {
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n{}\n",
+            status(cpu)
+        )
+    };
+    let image = "image: nginx:1.27";
+    let web =
+        WEB.replace(image, &format!("{image}\n        resources: {{requests: {{cpu: 500m, memory: 1Gi}}}}"));
+    Sandbox::web().file("clusters.yaml", cluster("m1", 2) + &cluster("m2", 8)).file("web.yaml", web)
+}
+
+#[test]
+fn requested_and_free_resources_are_shown_by_cluster() {
+    let repo = sized();
+    let ran = repo.run("plan --capacity").code(0);
+    let (_, capacity) = ran.out.split_once("\n\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap();
+    assert_eq!(
+        capacity,
+        "\
+CLUSTER  RESOURCE  REQUESTED  LEFT  ALLOCATABLE
+m1       cpu               1     0            2
+m1       memory       2048Mi  62Gi         64Gi
+m1       pods              2    98          100
+m2       cpu               1     6            8
+m2       memory       2048Mi  62Gi         64Gi
+m2       pods              2    98          100
+"
+    );
+    // What the previous plan runs is counted in what clusters report.
+    let plan = repo.run("plan -o json").code(0).out;
+    repo.write("plan.json", plan);
+    let ran = repo.run("plan --capacity --previous plan.json --cluster m1").code(0);
+    assert!(ran.out.contains("m1       cpu               1     1            2\n"), "{}", ran.out);
+    assert!(!ran.out.contains("m2  "), "{}", ran.out);
+    let ran = repo.run("plan --capacity -o json").code(2);
+    assert!(ran.err.contains("--capacity is a table"), "{}", ran.err);
+}
+
+/// The assignments of a quota are rendered, and its overall limits are compared with the plan.
+#[test]
+fn a_federated_quota_is_assigned_and_compared() {
+    let quota = "apiVersion: policy.karmada.io/v1alpha1\nkind: FederatedResourceQuota\nmetadata: {name: shop, namespace: shop}\nspec:\n  overall: {cpu: 1500m, memory: 64Gi}\n  staticAssignments:\n  - {clusterName: m1, hard: {cpu: 500m}}\n  - {clusterName: m2, hard: {cpu: 1, memory: 1024Mi}}\n";
+    let repo = sized().file("quota.yaml", quota);
+    let ran = repo.run("render --out out").code(0);
+    assert!(
+        ran.err.contains(
+            "warning[over-quota]: the plan requests 2 of cpu in the namespace shop, more than the 1500m"
+        ) && ran.err.contains("--> quota.yaml:5:13"),
+        "{}",
+        ran.err
+    );
+    let written = |cluster: &str| repo.read(&format!("out/{cluster}/shop/resourcequota_shop.yaml"));
+    assert_eq!(
+        written("m2"),
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: shop\n  namespace: shop\nspec:\n  hard:\n    cpu: \"1\"\n    memory: 1Gi\n"
+    );
+    assert!(written("m1").contains("cpu: 500m"));
+    let explained = repo.run("explain resourcequota/shop -n shop").code(0).out;
+    assert!(explained.contains("FederatedResourceQuota shop/shop (quota.yaml:1) assigns it"), "{explained}");
+    repo.write("quota.yaml", quota.replace("500m", "-1").as_str());
+    assert!(repo.run("render --out out").code(2).err.contains("error[invalid-policy]: `cpu` is less than 0"));
+}

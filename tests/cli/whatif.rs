@@ -38,8 +38,9 @@ fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
 
 Timeline
   t+0s     m1 is lost
-           m1 is not ready
            3 replicas lost
+  t+130s   m1: Offline is True, Ready is Unknown
+           nothing moves
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT

@@ -33,6 +33,7 @@ mod rights;
 mod server_decides;
 mod sets;
 mod snapshot;
+mod snapshot_hubs;
 mod sync;
 mod sync_app;
 mod sync_narrow;

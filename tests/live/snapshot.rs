@@ -216,3 +216,74 @@ fn a_cluster_that_fails_is_named_and_the_others_are_written() {
     let plan = offline(&sandbox, "plan repo --snapshot snapshot");
     assert!(plan.err.contains("warning[not-in-snapshot]"), "{plan:#?}");
 }
+
+/// Adds 1,000 nodes with 30,000 pods.
+#[cfg(target_os = "linux")]
+fn crowd(sandbox: &Sandbox, cluster: &str) {
+    sandbox.create_namespace(cluster);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    sandbox.create(cluster, "/api/v1/namespaces/shop/serviceaccounts", "test", &account);
+    let mut server = sandbox.fleet.cluster(cluster);
+    let amounts = json!({"cpu": "64", "memory": "256Gi", "pods": "110"});
+    let image = |n| json!({"names": [format!("registry.example/team/service-{n}@sha256:0123456789abcdef")], "sizeBytes": 123_456_789});
+    let images: Vec<Value> = (0..50).map(image).collect();
+    for node in 0..1000 {
+        let name = format!("node-{node}");
+        let body = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        assert_eq!(server.create("/api/v1/nodes", &body).status, 201);
+        let status = json!({"status": {"capacity": amounts, "allocatable": amounts, "images": images,
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        assert_eq!(
+            server
+                .apply(&format!("/api/v1/nodes/{name}/status"), "test", &with_identity(&body, &status))
+                .status,
+            200
+        );
+        for pod in 0..30 {
+            let environment: Vec<Value> = (0..20)
+                .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": "a value of some length"}))
+                .collect();
+            let container = json!({"name": "c", "image": "registry.example/team/service:1.2.3", "env": environment,
+                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": format!("p-{node}-{pod}"), "namespace": "shop", "labels": {"app": "web", "pod-template-hash": "0123456789"}},
+                "spec": {"nodeName": name, "containers": [container]}});
+            assert_eq!(server.create("/api/v1/namespaces/shop/pods", &pod).status, 201);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn with_identity(object: &Value, status: &Value) -> Value {
+    let mut body = object.clone();
+    body["status"] = status["status"].clone();
+    body
+}
+
+/// What is read of nodes and pods is reduced page by page.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "it creates 31,000 objects, which takes minutes without optimization"]
+fn a_large_cluster_is_read_in_little_memory() {
+    let sandbox = sandbox();
+    crowd(&sandbox, "m1");
+    let began = std::time::Instant::now();
+    let mut child = sandbox.runs("snapshot", "--context m1 --out snapshot").spawn().unwrap();
+    let mut highest = 0;
+    let status = loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        highest = highest.max(peak.unwrap_or(0_u64) / 1024);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert!(status.success());
+    println!("{highest} MiB, {:?}", began.elapsed());
+    let cluster = read(&sandbox, "clusters/karmada/m1.yaml");
+    assert!(cluster.contains("totalNum: 1000") && cluster.contains("cpu: \"3000\""), "{cluster}");
+    assert!(highest <= 300, "{highest} MiB");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::Placement;
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
 
 /// A change of a lost cluster in the inventory.
@@ -32,8 +33,10 @@ pub struct Moment<'m> {
 }
 
 /// What happens to a placement at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FailedOver {
+    /// The placement afterwards, if it changes.
+    pub placement: Option<Placement>,
     /// The clusters that it is evicted from.
     pub evicted: Vec<ClusterName>,
     /// The clusters whose eviction is done.

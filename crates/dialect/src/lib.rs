@@ -28,6 +28,7 @@ pub mod memory;
 mod observation;
 mod placed;
 pub mod plan;
+mod previous;
 pub mod probe;
 mod reads;
 pub mod references;
@@ -46,6 +47,7 @@ pub use memory::Memory;
 pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
+pub use previous::Previous;
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
@@ -186,6 +188,13 @@ pub trait Dialect: Sync {
         vec![LossStep { seconds: 0, what: format!("{} is not ready", cluster.name), cluster: lost }]
     }
 
+    /// The seconds between the deletion of a cluster's inventory object and the end of its membership. By default it
+    /// leaves at once.
+    fn leaves_after(&self, reachable: bool) -> i64 {
+        let _ = reachable;
+        0
+    }
+
     /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
     /// count as its own, but have no such mark. By default there is none.
     fn mark(&self, live: &mut Object) {
@@ -300,9 +309,28 @@ pub trait ControlPlane: Sync {
         None
     }
 
+    /// A key of a subject: decisions about subjects with equal keys are equal but for the name of the object, if
+    /// their rows of the previous plan are equal but for that name, too. Each such decision has no row of another
+    /// object. `None` where the dialect does not know such a key.
+    fn alike(&self, subject: &ObjectRef) -> Option<String> {
+        let _ = subject;
+        None
+    }
+
+    /// Whether [`complete`](Self::complete) adds nothing to the placements, whatever was decided.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    /// A digest of what all decisions read of the inventory, even those that depend on
+    /// [placed clusters](Depends::Placed) only.
+    fn inventory_digest(&self) -> String {
+        String::new()
+    }
+
     /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions
     /// that are done. By default nothing is evicted.
-    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+    fn fail_over(&self, placement: &Placement, moment: &Moment<'_>) -> FailedOver {
         let _ = (placement, moment);
         FailedOver::default()
     }
@@ -327,42 +355,6 @@ pub trait ControlPlane: Sync {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation>;
-}
-
-/// The previous plan, by object.
-#[derive(Clone, Debug, Default)]
-pub struct Previous {
-    by_object: std::collections::BTreeMap<ObjectRef, Placement>,
-    versions: std::collections::BTreeMap<String, String>,
-    shared: std::collections::BTreeMap<String, Value>,
-}
-
-impl Previous {
-    /// Indexes the rows of a plan by object.
-    pub fn new(plan: Plan) -> Self {
-        let by_object = plan.placements.into_iter().map(|p| (p.object.clone(), p)).collect();
-        Self { by_object, versions: plan.versions, shared: plan.shared }
-    }
-
-    /// The row of an object.
-    pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
-        self.by_object.get(object)
-    }
-
-    /// The release whose rules a dialect followed, where the plan names it.
-    pub fn version(&self, dialect: &str) -> Option<&str> {
-        self.versions.get(dialect).map(String::as_str)
-    }
-
-    /// Whether another plan has the same shared memory.
-    pub fn shares_with(&self, other: &Self) -> bool {
-        self.shared == other.shared
-    }
-
-    /// The shared memory of several placements, by its digest.
-    pub fn shared(&self, digest: &str) -> Option<&Value> {
-        self.shared.get(digest)
-    }
 }
 
 /// The subject of one decision.
@@ -393,6 +385,18 @@ pub struct Decided {
     pub findings: Vec<Finding>,
     /// The shared memory of several placements, by digest.
     pub shared: Map<String, Value>,
+    /// Which clusters a single decision depends on.
+    pub depends: Depends,
+}
+
+/// Which clusters of the inventory a decision depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depends {
+    /// Any cluster.
+    #[default]
+    Inventory,
+    /// Only the clusters of its rows, in the previous plan and in this one.
+    Placed,
 }
 
 impl Decided {

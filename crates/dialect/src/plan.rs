@@ -140,6 +140,21 @@ impl Placement {
         self.clusters.has(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)
     }
 
+    /// Whether another row says the same, apart from the name of its object.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let Self { object: _, dialect, policy, clusters, .. } = self;
+        let Self { unschedulable, required_by, suspended, withdrawn, memory, implicit, .. } = self;
+        *clusters == other.clusters
+            && *memory == other.memory
+            && *policy == other.policy
+            && *dialect == other.dialect
+            && *unschedulable == other.unschedulable
+            && *required_by == other.required_by
+            && *suspended == other.suspended
+            && *withdrawn == other.withdrawn
+            && *implicit == other.implicit
+    }
+
     /// Whether the row only says that no policy places the object.
     pub fn is_unmatched(&self) -> bool {
         self.implicit && self.policy.is_none() && self.clusters.is_empty()

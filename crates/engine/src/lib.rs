@@ -13,6 +13,7 @@ use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef}
 use federate_repo::{Repo, Role};
 
 pub mod actions;
+pub mod capacity;
 pub mod change;
 mod check;
 mod configured;
@@ -153,6 +154,15 @@ impl<'a> Engine<'a> {
         };
         let planes = dialects.iter().map(open).collect();
         Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
+    }
+
+    /// The same control planes, with another previous plan.
+    fn remembering<'b>(self, previous: &'b Previous) -> Engine<'b>
+    where
+        'a: 'b,
+    {
+        let Self { dialects, repo, clusters, planes, lists, .. } = self;
+        Engine { dialects, repo, clusters, planes, previous, lists }
     }
 
     /// Returns what decisions read in the member clusters.

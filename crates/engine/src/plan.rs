@@ -43,6 +43,21 @@ impl Engine<'_> {
     }
 
     fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
+        let Planned { plan, mut findings } =
+            self.merged(|dialect, plane| self.decisions(dialect, plane, kept.as_deref_mut()));
+        if self.repo.config.unplaced != Unplaced::Everywhere {
+            let why = self.why_unmatched(&plan.unmatched, &findings);
+            findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
+        }
+        Planned { plan, findings }
+    }
+
+    /// Merges the decisions of all control planes. There are no findings about templates that no policy
+    /// places, unless these go everywhere.
+    pub(crate) fn merged(
+        &self,
+        mut decisions: impl FnMut(&'static str, &dyn ControlPlane) -> Decided,
+    ) -> Planned {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
         let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
@@ -50,8 +65,7 @@ impl Engine<'_> {
         for (dialect, plane) in &self.planes {
             findings.extend(plane.check());
             findings.extend(self.other_release(dialect, plane.as_ref()));
-            let decided = self.decisions(dialect, plane.as_ref(), kept.as_deref_mut());
-            let mut all = plane.complete(decided, self.previous);
+            let mut all = plane.complete(decisions(dialect, plane.as_ref()), self.previous);
             all.placements.par_iter_mut().for_each(|row| self.share(row));
             if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
@@ -62,22 +76,28 @@ impl Engine<'_> {
         }
         // The sort is stable: rows of one object stay in the order of the dialects.
         placements.par_sort_by(|a, b| a.object.cmp(&b.object));
-        let (mut placements, clashes) = conflict::two_claims(self.repo, placements);
+        let (placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
-        let mut unmatched = self.unmatched(&placements, &findings);
-        let why = self.why_unmatched(&unmatched, &findings);
+        let unmatched = self.unmatched(&placements, &findings);
+        let plan = Plan { versions, placements, unmatched, shared, ..Plan::default() };
+        let mut planned = Planned { plan, findings };
         if self.repo.config.unplaced == Unplaced::Everywhere {
-            let (rows, placed) = self.everywhere(&why);
-            let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
-            unmatched.retain(|id| !is_placed(id));
-            placements.retain(|row| !is_placed(&row.object));
-            placements.extend(rows);
-            placements.sort_by(|a, b| a.object.cmp(&b.object));
-            findings.extend(placed);
-        } else {
-            findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
+            self.place_everywhere(&mut planned);
         }
-        Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
+        planned
+    }
+
+    /// Places the templates everywhere that no policy places, and adds the findings about the others.
+    fn place_everywhere(&self, planned: &mut Planned) {
+        let Planned { plan, findings } = planned;
+        let why = self.why_unmatched(&plan.unmatched, findings);
+        let (rows, placed) = self.everywhere(&why);
+        let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
+        plan.unmatched.retain(|id| !is_placed(id));
+        plan.placements.retain(|row| !is_placed(&row.object));
+        plan.placements.extend(rows);
+        plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
+        findings.extend(placed);
     }
 
     /// Warns that the previous plan was made with the rules of another release.
@@ -127,7 +147,7 @@ impl Engine<'_> {
     }
 
     /// Decides about one subject. Rows with equal cluster lists share them.
-    fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
+    pub(crate) fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
         let mut decided = plane.decide(&subject.object, self.previous);
         decided.placements.iter_mut().for_each(|row| self.share(row));
         decided

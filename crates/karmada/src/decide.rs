@@ -8,7 +8,7 @@ use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Stra
 use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
-use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_dialect::{Decided, Depends, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
@@ -26,7 +26,10 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         decided.placements.push(everywhere(plane, template, winner));
         return decided;
     }
-    let Some(policy) = winner else { return decided };
+    let Some(policy) = winner else {
+        decided.depends = Depends::Placed;
+        return decided;
+    };
     if let Some(finding) = missing_override(plane, policy, template) {
         decided.findings.push(finding);
         return decided;
@@ -40,7 +43,8 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
             return decided;
         }
     };
-    let placement = decision.place(&mut Trace::default());
+    let placement;
+    (placement, decided.depends) = decision.place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
         let message = format!("{}: {}: {}", template.id, unschedulable.reason, unschedulable.message);
         let help =
@@ -50,6 +54,27 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     decided.findings.extend(no_replicas(template, &placement).into_iter().chain(never_sent(template)));
     decided.placements.push(placement);
     decided
+}
+
+/// Everything that a decision reads of its template, as a text; `None` if an interpreter's script fails.
+pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
+    let id = &template.id;
+    let winner = match matching::reserved(template) {
+        Some(_) => None,
+        None => plane.policies.matches(template).first().map(|m| m.policy),
+    };
+    if propagates_everywhere(template) || winner.is_none() {
+        return Some(format!(
+            "{:?} {}",
+            winner.map(|policy| &policy.object.id),
+            propagates_everywhere(template)
+        ));
+    }
+    let workload = plane.interpreter.workload(template).ok()?;
+    let rebalancers = plane.rebalancers.of(id);
+    let policy = winner.map(|policy| &policy.object.id);
+    let descending = ties_descend(template);
+    Some(format!("{policy:?} {} {} {descending} {rebalancers:?} {workload:?}", id.api_version, id.kind))
 }
 
 /// The finding for a template whose interpreter script fails.
@@ -257,7 +282,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// Schedules if anything triggers it; otherwise keeps the previous placement.
-    pub(super) fn place(&self, trace: &mut Trace) -> Placement {
+    pub(super) fn place(&self, trace: &mut Trace) -> (Placement, Depends) {
+        let mut depends = Depends::Placed;
         let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
         let mut memory = self.memory.clone();
         row.clusters = self.carried_over();
@@ -271,6 +297,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.unschedulable = Some(Unschedulable { reason: "InterpreterFailed".to_owned(), message });
         } else if let Some(why) = self.trigger() {
             trace.step(|| format!("scheduled: {why}"));
+            depends = Depends::Inventory;
             let (placement, eligibility) =
                 (&self.policy.spec.placement, self.policy.eligibility(self.plane.clusters));
             match self.scheduler().schedule(&self.subject(), placement, eligibility, trace) {
@@ -284,7 +311,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
         row.memory = memory.into_memory();
         row.suspended = self.suspended(&row);
-        row
+        (row, depends)
     }
 
     /// The previous clusters, with a number of replicas on each for workloads only.

@@ -35,7 +35,7 @@ pub(super) fn explain(
             return Some(uninterpreted(template, &matches, trace, placed));
         }
     };
-    let placement = decision.place(&mut trace);
+    let (placement, _) = decision.place(&mut trace);
     let mut clusters = verdicts(plane, &decision, &placement);
     let placement = placed.cloned().unwrap_or(placement);
     trace.steps(|| manifest::completions_by_chance(plane, &placement, template));

@@ -59,6 +59,7 @@ mod workload;
 use interpreter::Interpreter;
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
+use quota::PlannedQuota;
 use rebalance::Rebalancers;
 use schedule::Estimator;
 use version::{Behaviour, FEATURE_GATES};
@@ -83,7 +84,7 @@ impl Dialect for Karmada {
             ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
             ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
             ("apps.karmada.io", "WorkloadRebalancer")
-            | ("policy.karmada.io", "ClusterTaintPolicy")
+            | ("policy.karmada.io", "ClusterTaintPolicy" | "FederatedResourceQuota")
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
@@ -177,9 +178,12 @@ impl Dialect for Karmada {
 struct Karmadas<'a> {
     templates: &'a [Template],
     clusters: &'a [Cluster],
+    /// The clusters with a taint that may evict, sorted by name.
+    evicting: Vec<&'a Cluster>,
     policies: Policies<'a>,
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
+    quotas: Vec<PlannedQuota<'a>>,
     interpreter: Interpreter<'a>,
     estimator: Estimator,
     /// The rules of the release.
@@ -207,15 +211,28 @@ impl<'a> Karmadas<'a> {
             }
         }
         findings.extend(behaviour.not_interpreted(repo.templates.iter().map(|template| &template.object)));
+        let mut quotas = Vec::new();
+        for object in admitted.role(Role::Other).filter(|o| o.id.kind == "FederatedResourceQuota") {
+            match PlannedQuota::new(object, input.clusters) {
+                Ok(quota) => quotas.push(quota),
+                Err(finding) => findings.push(finding),
+            }
+        }
         let templates = repo.templates.as_slice();
         let interpreter = Interpreter::with(admitted.role(Role::Other), input.now, behaviour);
         findings.extend(interpreter.refused());
         Self {
             templates,
             clusters: input.clusters,
+            evicting: input
+                .clusters
+                .iter()
+                .filter(|c| c.taints.iter().any(|t| t.effect == "NoExecute"))
+                .collect(),
             policies,
             overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
+            quotas,
             interpreter,
             estimator: Estimator::new(input.clusters, behaviour.model_estimate),
             behaviour,
@@ -229,7 +246,7 @@ impl<'a> Karmadas<'a> {
 
     /// The policy that a placement names.
     fn policy(&self, placement: &Placement) -> Option<&Policy<'a>> {
-        let id = placement.policy.as_ref()?;
+        let id = placement.policy.as_ref().filter(|id| id.kind.ends_with("PropagationPolicy"))?;
         self.policies.get(id.namespace.as_deref(), &id.name)
     }
 
@@ -238,6 +255,11 @@ impl<'a> Karmadas<'a> {
         let (group, namespace) = (id.group(), id.namespace.as_deref());
         let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
         self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()
+    }
+
+    /// The quota whose `ResourceQuota`s a placement sends.
+    fn quota(&self, placement: &Placement) -> Option<&PlannedQuota<'a>> {
+        self.quotas.iter().find(|quota| Some(&quota.quota.id) == placement.policy.as_ref())
     }
 
     fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
@@ -281,19 +303,30 @@ impl ControlPlane for Karmadas<'_> {
     fn subjects(&self) -> Vec<Subject> {
         let subject =
             |template: &Template| Subject { object: template.object.id.clone(), reads: Reads::Subject };
-        self.templates.iter().map(subject).collect()
+        let quotas =
+            self.quotas.iter().map(|quota| Subject { object: quota.quota.id.clone(), reads: Reads::Subject });
+        self.templates.iter().map(subject).chain(quotas).collect()
     }
 
     fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+        if let Some(quota) = self.quotas.iter().find(|quota| quota.quota.id == *subject) {
+            return quota.decide();
+        }
         self.template(subject)
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
     fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
-        dependents::complete(self, decided, previous)
+        let mut all = dependents::complete(self, decided, previous);
+        let exceeded = self.quotas.iter().flat_map(|quota| quota.exceeded(self, &all.placements));
+        all.findings.extend(exceeded.collect::<Vec<_>>());
+        all
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        if let Some(quota) = self.quota(placement) {
+            return quota.variants(placement);
+        }
         match self.template(&placement.object) {
             Some(template) => manifest::variants(self, placement, template),
             None => Vec::new(),
@@ -301,10 +334,21 @@ impl ControlPlane for Karmadas<'_> {
     }
 
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        if let Some(quota) = self.quota(placement) {
+            return member::reconcile_quota(self, quota, &cluster.name, live);
+        }
         member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
     }
 
-    fn fail_over(&self, placement: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+    fn alike(&self, subject: &ObjectRef) -> Option<String> {
+        decide::key(self, &self.template(subject)?.object)
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.policies.iter().any(|policy| policy.spec.propagate_deps)
+    }
+
+    fn fail_over(&self, placement: &Placement, moment: &Moment<'_>) -> FailedOver {
         failover::scenario::fail_over(self, placement, moment)
     }
 
@@ -323,6 +367,9 @@ impl ControlPlane for Karmadas<'_> {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
+        if let Some(quota) = placed.and_then(|placed| self.quota(placed)) {
+            return Some(quota.explain(self.clusters, placed));
+        }
         explain::explain(self, &self.template(object)?.object, previous, placed)
     }
 }

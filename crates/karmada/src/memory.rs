@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use federate_dialect::Memory;
 
+/// The key of [`SchedulerMemory::evicting`].
+pub(crate) const EVICTING: &str = "evicting";
+
 /// The memory of one placement. An entry that is missing or has another type counts as empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -38,6 +38,8 @@ struct Answer {
     deferred: String,
     /// What the scheduler remembers.
     state: Option<State>,
+    /// Whether the scheduler did not act.
+    stays: bool,
 }
 
 fn problem(reason: &str, message: impl Into<String>) -> Unschedulable {
@@ -95,15 +97,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
 
-    /// Decides.
-    pub(super) fn place(&self, trace: Option<&mut Trace>) -> Placement {
+    /// Decides. The flag says whether the scheduler did not act because nothing has changed for it.
+    pub(super) fn place(&self, trace: Option<&mut Trace>) -> (Placement, bool) {
         let id = self.named();
         let answer = self.answer(id.as_ref(), trace);
         let mut placement = Placement::new(NAME, self.template.id.clone(), id);
         self.remembering(&answer).write(&mut placement);
         placement.clusters = answer.clusters;
         placement.unschedulable = answer.problem;
-        placement
+        (placement, answer.stays)
     }
 
     /// What the row remembers after the answer. What other controllers left on the object stays.
@@ -122,7 +124,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// Returns an answer that changes nothing.
     fn stay(&self, problem: Option<Unschedulable>) -> Answer {
         let state = self.remembered.as_ref().map(|(state, _)| state.clone());
-        Answer { clusters: self.last.clone(), problem, deferred: String::new(), state }
+        Answer { clusters: self.last.clone(), problem, deferred: String::new(), state, stays: false }
     }
 
     fn answer(&self, id: Option<&ObjectRef>, trace: Option<&mut Trace>) -> Answer {
@@ -143,7 +145,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             trigger::compare(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
         let disabled = self.disabled();
         match verdict {
-            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(Self::unwanted(policy)) },
+            Verdict::Stay(deferred) => Answer { deferred, stays: true, ..self.stay(Self::unwanted(policy)) },
             Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
             Verdict::Schedule => self.schedule(policy, plugins, &now, trace),
         }
@@ -217,6 +219,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             problem,
             deferred: String::new(),
             state: Some(now.clone()),
+            stays: false,
         };
         let Some(policy) = policy else { return answer(PlacedClusters::default(), Self::unwanted(None)) };
         let wanted = self.wanted(policy);

@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Claimed, Config, Role, Template};
+use federate_repo::{Claimed, Config, Repo, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, References, Starter, Subject, Unschedulable, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
+    Observation, Placement, Previous, Reads, References, Starter, Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -111,6 +111,14 @@ impl Dialect for KubeAdmiral {
         Some(import::IMPORTER)
     }
 
+    /// The conditions change once the cluster was unreachable at every probe for a while. They move nothing.
+    fn loss(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
+        vec![LossStep { seconds: PROBE_PERIOD + STATUS_THRESHOLD, what, cluster: lost }]
+    }
+
     fn mark(&self, live: &mut Object) {
         live.set_label(keys::MANAGED, "true");
     }
@@ -155,6 +163,11 @@ impl Dialect for KubeAdmiral {
         Box::new(KubeAdmiralPlane::new(input))
     }
 }
+
+/// The seconds between two probes of a cluster (`--cluster-health-check-period`).
+const PROBE_PERIOD: i64 = 30;
+/// The seconds for which a change must be observed (`--cluster-status-threshold`).
+const STATUS_THRESHOLD: i64 = 100;
 
 /// `KubeAdmiral`'s control plane over one repo.
 struct KubeAdmiralPlane<'a> {
@@ -242,6 +255,7 @@ impl<'a> KubeAdmiralPlane<'a> {
     fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
         if !self.implicit && !keys::has_own_keys(template) {
+            decided.depends = Depends::Placed;
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
@@ -252,7 +266,10 @@ impl<'a> KubeAdmiralPlane<'a> {
         };
         let decision = Decision::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
-        let mut placement = decision.place(None);
+        let (mut placement, stays) = decision.place(None);
+        if stays && !self.namespaces.goes_to_every_cluster(template) {
+            decided.depends = Depends::Placed;
+        }
         decided
             .findings
             .extend(decision.remaining_problem(&placement).map(|why| advice::unschedulable(template, &why)));
@@ -315,6 +332,11 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         let mut all = complete::complete(self, decided);
         all.shared = trigger::shared(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
         all
+    }
+
+    /// The scheduler compares the labels, the taints and the API types of all joined clusters.
+    fn inventory_digest(&self) -> String {
+        self.snapshot_digest.clone()
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

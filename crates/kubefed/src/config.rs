@@ -5,6 +5,7 @@
 //! `Disabled`.
 
 use super::api::{self, ConfigSpec};
+use federate_dialect::goduration;
 use federate_kubernetes::{Cluster, Object};
 
 /// The namespace of the control plane where its configuration is not in the repo.
@@ -23,6 +24,30 @@ pub(super) struct Config {
     pub schedules: bool,
     /// Whether objects that it did not create are adopted.
     pub adopts: bool,
+}
+
+/// When the control plane notices that a cluster is lost, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// The time between two probes of a cluster.
+    pub probes: i64,
+    /// The time after which a cluster that is not ready counts as unavailable.
+    pub unavailable: i64,
+}
+
+impl Timing {
+    /// Reads the configuration among `objects`, or returns the defaults.
+    pub(super) fn of<'o>(mut objects: impl Iterator<Item = &'o Object>) -> Self {
+        let object = objects.find(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
+        let seconds = |path: [&str; 2], default: i64| {
+            let written = object.and_then(|o| o.at(&["spec", path[0], path[1]])?.as_str());
+            written.and_then(|text| goduration::parse(text)).map_or(default, |duration| duration.as_secs())
+        };
+        Self {
+            probes: seconds(["clusterHealthCheck", "period"], 10),
+            unavailable: seconds(["controllerDuration", "unavailableDelay"], 60),
+        }
+    }
 }
 
 impl Config {

@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Claimed, Declared, Role, Template};
+use federate_repo::{Claimed, Declared, Repo, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, Observation,
-    Placement, Previous, Reads, References, Starter, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, LossStep,
+    Observation, Placement, Previous, Reads, References, Starter, Variant,
 };
 
 mod api;
@@ -154,6 +154,23 @@ impl Dialect for KubeFed {
 
     fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
         Some(capacity::status(seen))
+    }
+
+    /// A cluster that was ready is not ready at its first failed probe. Schedulers look again after a delay, so that short
+    /// failures move nothing.
+    fn loss(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        let timing = config::Timing::of(repo.claimed(NAME, Role::Other));
+        let step = |seconds, what: &str, cluster| LossStep {
+            seconds,
+            what: format!("{}: {what}", lost.name),
+            cluster,
+        };
+        vec![
+            step(timing.probes, "Offline is True", cluster.clone()),
+            step(timing.probes + timing.unavailable, "it counts as unavailable", lost.clone()),
+        ]
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
@@ -382,6 +399,10 @@ impl ControlPlane for KubeFedPlane<'_> {
             Some((_, Subject::Template(template))) => v1::decide(self, template, previous),
             None => Decided::default(),
         }
+    }
+
+    fn is_complete(&self) -> bool {
+        true
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

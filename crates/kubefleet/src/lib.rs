@@ -17,14 +17,14 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Claimed, Config, Role};
+use federate_repo::{Claimed, Config, Repo, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, Observation,
-    Placement, Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, LossStep,
+    Observation, Placement, Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -167,6 +167,19 @@ impl Dialect for KubeFleet {
             .to_owned())
     }
 
+    /// The agent of a lost cluster sends no heartbeat. What is placed stays, but nothing new is placed there.
+    fn loss(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        let what = format!("{}: no heartbeat for 5 minutes, nothing new is placed there", cluster.name);
+        vec![LossStep { seconds: HEARTBEAT_TIMEOUT, what, cluster: lost }]
+    }
+
+    /// The agent confirms that it leaves; without an answer it is forced to.
+    fn leaves_after(&self, reachable: bool) -> i64 {
+        if reachable { 0 } else { FORCE_DELETE_WAIT }
+    }
+
     fn health(&self, live: &Object, _: &Config) -> Health {
         health::neutral_health(live)
     }
@@ -179,6 +192,11 @@ impl Dialect for KubeFleet {
         Box::new(KubeFleetPlane::new(input))
     }
 }
+
+/// The seconds after which a cluster without heartbeats is not eligible.
+const HEARTBEAT_TIMEOUT: i64 = 300;
+/// The seconds after which a member that does not answer has left (`--force-delete-wait-time`).
+const FORCE_DELETE_WAIT: i64 = 900;
 
 /// A placement that is scheduled.
 struct Subject<'a> {
@@ -380,6 +398,12 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn complete(&self, decided: Decided, _previous: &Previous) -> Decided {
         shared::join(self.input.repo, decided)
+    }
+
+    /// Rows are joined only if several placements select one object.
+    fn is_complete(&self) -> bool {
+        let selected: usize = self.placements.iter().map(|subject| 1 + subject.selected().len()).sum();
+        selected == self.about.len()
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

@@ -13,7 +13,7 @@ use federate_repo::Repo;
 
 /// Joins the rows of each object into one.
 pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
-    let Decided { placements, mut findings, shared } = decided;
+    let Decided { placements, mut findings, shared, depends } = decided;
     let mut rows: BTreeMap<ObjectRef, Vec<Placement>> = BTreeMap::new();
     for row in placements {
         rows.entry(row.object.clone()).or_default().push(row);
@@ -25,7 +25,7 @@ pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
         rows
     });
     let placements = placements.collect();
-    Decided { placements, findings, shared }
+    Decided { placements, findings, shared, depends }
 }
 
 fn joined(repo: &Repo, mut rows: Vec<Placement>, findings: &mut Vec<Finding>) -> Placement {

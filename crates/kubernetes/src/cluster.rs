@@ -13,7 +13,7 @@ use super::quantity::Quantity;
 pub type ClusterName = Arc<str>;
 
 /// A member cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// The name.
     pub name: ClusterName,
@@ -121,7 +121,7 @@ impl Apis {
 }
 
 /// The resources of a cluster, by resource name (`cpu`, `memory`, `pods`, …).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capacity {
     /// The capacity of its nodes, including what they reserve; empty if unknown.
     pub total: BTreeMap<String, Quantity>,
@@ -135,7 +135,7 @@ pub struct Capacity {
 }
 
 /// `count` nodes, each with at least `resources` free.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeShape {
     /// The number of such nodes.
     pub count: i64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cluster::ClusterName;
-use super::object::Object;
+use super::object::{Object, ObjectRef};
 
 /// Live objects by cluster.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,14 @@ impl Live {
         let all = self.clusters.get(cluster)?;
         let at = all.binary_search_by(|o| key(o).cmp(&(group, kind, namespace, name))).ok()?;
         all.get(at)
+    }
+
+    /// The object with this identity, for changes of its body.
+    pub fn get_mut(&mut self, cluster: &str, id: &ObjectRef) -> Option<&mut Object> {
+        let all = self.clusters.get_mut(cluster)?;
+        let wanted = (id.group(), id.kind.as_str(), id.namespace.as_deref(), id.name.as_str());
+        let at = all.binary_search_by(|o| key(o).cmp(&wanted)).ok()?;
+        all.get_mut(at)
     }
 
     /// The clusters whose objects are known.

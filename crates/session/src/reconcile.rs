@@ -1,14 +1,15 @@
 //! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
 use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
-use federate_engine::change::DigestKey;
+use federate_engine::change::{DigestKey, is_hidden, reveal};
 use federate_engine::{Engine, Rendering};
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef};
 
 use crate::Session;
 
@@ -154,9 +155,42 @@ impl<'r> Reconciler<'r> {
         self.with(false, |deciding| {
             let custom_kinds = self.custom_kinds();
             let kind = |id: &ObjectRef| kind(id, &custom_kinds);
-            let live = self.session.observed();
+            let live = &*self.revealed();
             clusters.map(|cluster| (cluster.name.clone(), deciding.cluster(cluster, live, &kind))).collect()
         })
+    }
+
+    /// Whether Secrets among the observed objects have digests in place of values, and these cannot be compared.
+    pub fn compares_no_secrets(&self) -> bool {
+        self.options.key.is_random() && self.hidden().next().is_some()
+    }
+
+    /// The observed Secrets with digests in place of values.
+    fn hidden(&self) -> impl Iterator<Item = (&'r ClusterName, &'r Object)> {
+        let live = self.session.observed();
+        let all = live.clusters().flat_map(|cluster| live.objects(cluster).iter().map(move |o| (cluster, o)));
+        all.filter(|(_, object)| is_hidden(&object.body))
+    }
+
+    /// The observed objects, in which digests of Secrets are replaced by the rendered values that they stand for.
+    fn revealed(&self) -> Cow<'r, Live> {
+        let live = self.session.observed();
+        let hidden: Vec<_> = self.hidden().collect();
+        if hidden.is_empty() {
+            return Cow::Borrowed(live);
+        }
+        let mut revealed = live.clone();
+        for (cluster, object) in hidden {
+            let has = |desired: &&Desired| {
+                desired.object == object.id && desired.clusters.binary_search(cluster).is_ok()
+            };
+            if let (Some(desired), Some(live)) =
+                (self.desired.iter().find(has), revealed.get_mut(cluster, &object.id))
+            {
+                reveal(&mut live.body, &desired.body, self.options.key);
+            }
+        }
+        Cow::Owned(revealed)
     }
 
     /// The clusters that nothing was observed of, so that nothing is decided about them.

@@ -1,14 +1,16 @@
 //! The effect of a scenario: the control planes decide with the session's plan as their memory.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use federate_dialect::Previous;
+use federate_dialect::Plan;
 use federate_engine::Settings;
-use federate_engine::change::{self, Changes, DigestKey, Side};
+use federate_engine::capacity::{self, Usage};
+use federate_engine::change::Changes;
 use federate_engine::whatif::{
-    Event, Loss, Room, Scenario, ScenarioFile, Selection, Stage, State, TimelineOptions, Unit, losses, rooms,
+    Baseline, Event, Loss, Room, Scenario, ScenarioFile, Selection, Stage, TimelineOptions, Unit,
 };
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, File};
@@ -18,9 +20,9 @@ use crate::Session;
 /// Scenarios over a session.
 pub struct WhatIf<'s> {
     session: &'s Session,
-    /// The session's settings, with its plan as the memory.
-    settings: Settings,
     options: TimelineOptions,
+    /// What all scenarios share; made when the first one is carried out.
+    baseline: OnceLock<Baseline<'s>>,
 }
 
 /// The effect of a scenario.
@@ -68,25 +70,34 @@ pub struct UnitOutcome {
     pub outcome: Outcome,
 }
 
-/// A state without manifests.
-fn side<'a>(state: &State<'a>) -> Side<'a> {
-    Side { clusters: state.clusters, plan: state.plan, manifests: &[] }
-}
-
 impl Session {
+    /// What a plan of this repo requests of each cluster, and what is left there.
+    pub fn usage(&self, plan: &Plan) -> Vec<Usage> {
+        capacity::usage(self.repo(), self.clusters(), plan, &self.settings().previous)
+    }
+
     /// Prepares scenarios over this session.
     pub fn what_if(&self) -> WhatIf<'_> {
-        let previous = Previous::new(self.plan().clone());
-        let settings = Settings { previous, ..self.settings().clone() };
-        WhatIf { session: self, settings, options: TimelineOptions::default() }
+        WhatIf { session: self, options: TimelineOptions::default(), baseline: OnceLock::new() }
     }
 }
 
-impl WhatIf<'_> {
-    /// The same, carried out otherwise.
+impl<'s> WhatIf<'s> {
+    /// The same, carried out with other options.
     #[must_use]
     pub fn with(self, options: TimelineOptions) -> Self {
-        Self { options, ..self }
+        let same_time = self.options.at == options.at;
+        Self { options, baseline: if same_time { self.baseline } else { OnceLock::new() }, ..self }
+    }
+
+    /// The decisions that scenarios share.
+    pub fn baseline(&self) -> &Baseline<'s> {
+        self.baseline.get_or_init(|| {
+            let session = self.session;
+            let settings = session.settings();
+            let settings = Settings { now: self.options.at.or(settings.now), ..settings.clone() };
+            Baseline::new(session.dialects(), session.repo(), session.clusters(), session.plan(), &settings)
+        })
     }
 
     /// The effect of a scenario.
@@ -95,14 +106,8 @@ impl WhatIf<'_> {
     ///
     /// If it names something that does not exist.
     pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
-        let (session, down) = (self.session, BTreeSet::new());
-        let before =
-            State { repo: session.repo(), clusters: session.clusters(), plan: session.plan(), down: &down };
-        let timeline = scenario.run(session.dialects(), &before, &self.settings, self.options)?;
-        let after = timeline.end();
-        // Without manifests, there are no Secrets to hide.
-        let changes = change::compare(&side(&before), &side(&after), &DigestKey::new(&[]));
-        let (losses, rooms) = (losses(&before, &after), rooms(&before, &after));
+        let timeline = scenario.run(self.baseline(), self.options)?;
+        let (changes, losses, rooms) = (timeline.changes(), timeline.losses(), timeline.rooms());
         Ok(Outcome { changes, losses, rooms, stages: timeline.stages })
     }
 
@@ -137,8 +142,7 @@ impl WhatIf<'_> {
     ///
     /// If the scenario names something that does not exist.
     pub fn violations(&self, file: &ScenarioFile) -> Result<Vec<String>, String> {
-        let scenarios =
-            WhatIf { session: self.session, settings: self.settings.clone(), options: file.options };
+        let scenarios = self.session.what_if().with(file.options);
         let units = if let Some((unit, pairs)) = file.each {
             scenarios.each(unit, pairs, &file.scenario)?
         } else {
@@ -164,7 +168,8 @@ impl WhatIf<'_> {
         let file = File { path: path.into(), bytes: bytes.into() };
         let dialects = self.session.dialects();
         let loaded = federate_repo::load_bytes(vec![file], Config::default(), &dialects);
-        let (clusters, findings) = federate_engine::inventory(dialects, &loaded.repo, &self.settings);
+        let (clusters, findings) =
+            federate_engine::inventory(dialects, &loaded.repo, self.session.settings());
         let mut errors = loaded.repo.findings.iter().chain(&findings).filter(|finding| finding.is_error());
         if let Some(error) = errors.next() {
             return Err(format!("{path}: {}", error.message));

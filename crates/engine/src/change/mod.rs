@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Manifest;
-use federate_dialect::Plan;
+use federate_dialect::{Placement, Plan};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
 mod keys;
@@ -34,7 +34,7 @@ pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, paths};
 pub use placements::{Pair, PlacementChange, PlacementChangeKind, ReplicaShift, Share};
 pub use pruned::Pruned;
-pub use secret::{DigestKey, hide};
+pub use secret::{DigestKey, hide, is_hidden, reveal};
 
 /// One of the two renderings that are compared.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +124,34 @@ impl Changes {
     }
 }
 
+impl Changes {
+    /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
+    /// Manifests are not compared.
+    pub(crate) fn of_rows<'r>(
+        from: &Side<'_>,
+        clusters: &[Cluster],
+        rows: impl Iterator<Item = (Option<&'r Placement>, Option<&'r Placement>)>,
+        unmatched: &[ObjectRef],
+    ) -> Self {
+        let mut totals = Totals { from: total(from), to: total(from) };
+        totals.to.clusters = clusters.len();
+        let mut placements = Vec::new();
+        for (old, new) in rows {
+            totals.to.placed = totals.to.placed + placed(new) - placed(old);
+            totals.to.replicas += replicas(new) - replicas(old);
+            placements.extend(placements::differs(old, new));
+        }
+        Self {
+            totals,
+            clusters: Difference::of(from.clusters.iter().map(|c| &c.name), clusters.iter().map(|c| &c.name)),
+            placements,
+            objects: Vec::new(),
+            pruned: Vec::new(),
+            unmatched: Difference::of(from.plan.unmatched.iter(), unmatched.iter()),
+        }
+    }
+}
+
 /// Compares two renderings. `key` is the key of the digests that replace the values of Secrets.
 pub fn compare(from: &Side<'_>, to: &Side<'_>, key: &DigestKey) -> Changes {
     let clusters = Difference::of(from.clusters.iter().map(|c| &c.name), to.clusters.iter().map(|c| &c.name));
@@ -145,10 +173,20 @@ fn total(side: &Side<'_>) -> Total {
     let rows = &side.plan.placements;
     Total {
         clusters: side.clusters.len(),
-        placed: rows.iter().filter(|row| !row.clusters.is_empty()).count(),
-        replicas: rows.iter().flat_map(|row| &row.clusters).filter_map(|placed| placed.replicas).sum(),
+        placed: rows.iter().map(|row| placed(Some(row))).sum(),
+        replicas: rows.iter().map(|row| replicas(Some(row))).sum(),
         manifests: side.manifests.iter().map(|manifest| manifest.clusters.len()).sum(),
     }
+}
+
+/// 1 if a row is on any cluster.
+fn placed(row: Option<&Placement>) -> usize {
+    usize::from(row.is_some_and(|row| !row.clusters.is_empty()))
+}
+
+/// The replicas of a row.
+fn replicas(row: Option<&Placement>) -> i64 {
+    row.into_iter().flat_map(|row| &row.clusters).filter_map(|placed| placed.replicas).sum()
 }
 
 #[cfg(test)]

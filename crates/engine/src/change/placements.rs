@@ -118,10 +118,12 @@ pub(super) fn compare(from: &Plan, to: &Plan) -> Vec<PlacementChange> {
             rows.entry(&row.object).or_default()[side] = Some(row);
         }
     }
-    rows.into_iter().filter_map(|(object, [from, to])| differs(object, from, to)).collect()
+    rows.into_values().filter_map(|[from, to]| differs(from, to)).collect()
 }
 
-fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>) -> Option<PlacementChange> {
+/// The difference between two rows of one object.
+pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Option<PlacementChange> {
+    let object = &from.or(to)?.object;
     let (had, has) = (from.map(shares).unwrap_or_default(), to.map(shares).unwrap_or_default());
     let mut names: Vec<&ClusterName> = had.keys().chain(has.keys()).copied().collect();
     names.sort_unstable();

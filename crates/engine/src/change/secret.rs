@@ -16,7 +16,13 @@ use sha2::{Digest, Sha256};
 
 /// The key of digests.
 #[derive(Clone)]
-pub struct DigestKey([u8; BLOCK]);
+pub struct DigestKey {
+    bytes: [u8; BLOCK],
+    is_random: bool,
+}
+
+/// The beginning of a text that replaces a value.
+const DIGEST: &str = "<secret ";
 
 /// The number of bytes in a block of SHA-256.
 const BLOCK: usize = 64;
@@ -31,11 +37,21 @@ impl DigestKey {
         } else {
             key[..bytes.len()].copy_from_slice(bytes);
         }
-        Self(key)
+        Self { bytes: key, is_random: false }
+    }
+
+    /// Creates a key for one run: its digests cannot be compared with those of another run.
+    pub fn random(bytes: &[u8]) -> Self {
+        Self { is_random: true, ..Self::new(bytes) }
+    }
+
+    /// Whether the key is for one run.
+    pub fn is_random(&self) -> bool {
+        self.is_random
     }
 
     fn hmac(&self, text: &[u8]) -> [u8; 32] {
-        let pad = |byte: u8| self.0.map(|b| b ^ byte);
+        let pad = |byte: u8| self.bytes.map(|b| b ^ byte);
         let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
         Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
     }
@@ -43,7 +59,7 @@ impl DigestKey {
     /// Returns the text that replaces a value.
     fn hidden(&self, text: &str) -> String {
         let [a, b, c, d, ..] = self.hmac(text.as_bytes());
-        format!("<secret {:08x}>", u32::from_be_bytes([a, b, c, d]))
+        format!("{DIGEST}{:08x}>", u32::from_be_bytes([a, b, c, d]))
     }
 }
 
@@ -78,6 +94,30 @@ pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
         }
     }
     hiding.any
+}
+
+/// Whether an object is a Secret with values that were replaced by digests, as in a snapshot.
+pub fn is_hidden(body: &Value) -> bool {
+    let values = body.get("data").and_then(Value::as_object);
+    body["kind"] == "Secret" && values.into_iter().flatten().any(|(_, value)| is_digest(value))
+}
+
+fn is_digest(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with(DIGEST))
+}
+
+/// Puts the rendered values of a Secret back where the live object has their digests. A random key has no digests to
+/// compare, so that all values count as equal.
+pub fn reveal(live: &mut Value, rendered: &Value, key: &DigestKey) {
+    let Some(values) = live.get_mut("data").and_then(Value::as_object_mut) else { return };
+    for (name, value) in values.iter_mut().filter(|(_, value)| is_digest(value)) {
+        let Some(text) = rendered.pointer("/data").and_then(|data| data.get(name)?.as_str()) else {
+            continue;
+        };
+        if key.is_random || *value == key.hidden(text) {
+            *value = text.into();
+        }
+    }
 }
 
 struct Hiding<'k> {

@@ -131,7 +131,7 @@ impl ScenarioFile {
             return Err("`spec`: the scenario is empty: add `events`, or `each: cluster`".to_owned());
         }
         let expect = expect.into_iter().map(Expectation::of).collect::<Result<_, _>>()?;
-        let options = TimelineOptions { failover, at };
+        let options = TimelineOptions { failover, at, ..TimelineOptions::default() };
         Ok(Self { name: document.metadata.name, line, each, scenario, options, expect })
     }
 }

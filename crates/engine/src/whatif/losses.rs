@@ -1,26 +1,25 @@
 //! Counts the replicas that no longer run in their cluster, and those that run in other clusters instead.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::scale;
-use federate_dialect::{HOST, Placement, Plan};
+use super::variation::Variation;
+use super::{Baseline, scale};
+use federate_dialect::HOST;
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::Repo;
 
-/// A repo and an inventory, with the plan for them.
-#[derive(Clone, Copy, Debug)]
-pub struct State<'s> {
-    /// The repo.
-    pub repo: &'s Repo,
-    /// The inventory.
-    pub clusters: &'s [Cluster],
-    /// The plan.
-    pub plan: &'s Plan,
+/// The repo, the inventory and the plan at one time of a scenario.
+#[derive(Clone, Copy)]
+pub(super) struct State<'s> {
+    pub(super) repo: &'s Repo,
+    pub(super) clusters: &'s [Cluster],
+    pub(super) plan: &'s Variation,
     /// The clusters that run nothing, whatever the inventory says.
-    pub down: &'s BTreeSet<ClusterName>,
+    pub(super) down: &'s BTreeSet<ClusterName>,
+    pub(super) scaled: &'s BTreeSet<ObjectRef>,
 }
 
 /// An object that loses replicas, or has replicas in other clusters.
@@ -47,43 +46,54 @@ impl Loss {
 }
 
 /// Returns the objects whose replicas differ between two states, with the lost and regained replicas.
-pub fn losses(before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
-    let (ran, runs) = (before.running(), after.running());
-    let none = BTreeMap::new();
-    let objects: BTreeSet<&ObjectRef> = ran.keys().chain(runs.keys()).copied().collect();
-    let loss = |object: &&ObjectRef| {
-        let (ran, runs) = (ran.get(object).unwrap_or(&none), runs.get(object).unwrap_or(&none));
-        let more = |these: &BTreeMap<&str, i64>, those: &BTreeMap<&str, i64>| -> i64 {
-            these.iter().map(|(name, n)| n.saturating_sub(those.get(name).copied().unwrap_or(0)).max(0)).sum()
+pub(super) fn losses(baseline: &Baseline<'_>, before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
+    let (was_up, is_up) = (before.up(), after.up());
+    let mut objects = before.plan.differing(after.plan);
+    objects.extend(before.scaled.symmetric_difference(after.scaled));
+    for cluster in was_up.symmetric_difference(&is_up) {
+        objects.extend(baseline.on(cluster).map(|row| &row.object));
+        // Rows that differ from the plan in both states may be on this cluster, too.
+        objects.extend(before.plan.rows.keys());
+    }
+    let loss = |object: &ObjectRef| {
+        let ran = before.replicas(baseline, &was_up, object);
+        let runs = after.replicas(baseline, &is_up, object);
+        let more = |these: &[(&str, i64)], those: &[(&str, i64)]| -> i64 {
+            let other = |name| those.binary_search_by(|(other, _)| (*other).cmp(name)).ok();
+            let other = |name| other(name).and_then(|at| those.get(at)).map_or(0, |(_, n)| *n);
+            these.iter().map(|(name, n)| n.saturating_sub(other(name)).max(0)).sum()
         };
         Loss {
-            object: (*object).clone(),
-            lost: more(ran, runs),
-            regained: more(runs, ran),
-            left: runs.values().sum(),
+            object: object.clone(),
+            lost: more(&ran, &runs),
+            regained: more(&runs, &ran),
+            left: runs.iter().map(|(_, replicas)| replicas).sum(),
             nowhere: runs.is_empty() && !ran.is_empty(),
         }
     };
-    let all = objects.iter().map(loss);
+    let all = objects.into_iter().map(loss);
     all.filter(|loss| loss.lost > 0 || loss.regained > 0 || loss.nowhere).collect()
 }
 
 impl<'s> State<'s> {
-    /// The replicas of each object in the clusters that run them.
-    fn running(&self) -> BTreeMap<&'s ObjectRef, BTreeMap<&'s str, i64>> {
-        let up: BTreeSet<&str> = self
-            .clusters
-            .iter()
-            .filter(|c| c.ready && !self.down.contains(&c.name))
-            .map(|c| c.name.as_ref())
-            .collect();
+    /// The clusters that run their replicas.
+    fn up(&self) -> BTreeSet<&'s str> {
+        let up = self.clusters.iter().filter(|c| c.ready && !self.down.contains(&c.name));
+        up.map(|c| c.name.as_ref()).collect()
+    }
+
+    /// The replicas of an object in the clusters that run them, sorted by cluster.
+    fn replicas<'a>(
+        &'a self,
+        baseline: &'a Baseline<'_>,
+        up: &BTreeSet<&str>,
+        object: &ObjectRef,
+    ) -> Vec<(&'a str, i64)> {
+        let Some(row) = self.plan.row(baseline.plan, object) else { return Vec::new() };
+        let all = || self.repo.template(object).and_then(|template| scale::replicas(&template.object));
+        let all = if row.clusters.iter().all(|placed| placed.replicas.is_some()) { None } else { all() };
         let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
-        let row = |row: &'s Placement| {
-            let all = self.repo.template(&row.object).and_then(|template| scale::replicas(&template.object));
-            let clusters = row.clusters.iter().filter(|placed| runs(&placed.name));
-            let share = |replicas: Option<i64>| replicas.or(all).unwrap_or(0);
-            (&row.object, clusters.map(|placed| (placed.name.as_ref(), share(placed.replicas))).collect())
-        };
-        self.plan.placements.iter().filter(|row| !row.clusters.is_empty()).map(row).collect()
+        let placed = row.clusters.iter().filter(|placed| runs(&placed.name));
+        placed.map(|placed| (placed.name.as_ref(), placed.replicas.or(all).unwrap_or(0))).collect()
     }
 }

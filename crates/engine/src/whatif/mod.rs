@@ -2,17 +2,20 @@
 //! scaled.
 //!
 //! A [`Scenario`] changes the inventory and the templates. The control planes then decide about the result, with the
-//! current plan as the previous one. [`losses`] counts the replicas that no longer run in their cluster, and those
-//! that run in other clusters. A cluster runs its replicas as long as it is in the inventory and ready.
+//! current plan as the previous one; what a scenario does not touch is decided once, in the [`Baseline`].
+//! [`Timeline::losses`] counts the replicas that no longer run in their cluster, and those that run in other clusters. A
+//! cluster runs its replicas as long as it is in the inventory and ready.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Dialects;
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Capacity, Cluster, Taint};
+use federate_kubernetes::{Capacity, Cluster, ObjectRef, Taint};
 use federate_repo::Repo;
 
+mod alike;
+mod baseline;
 mod file;
 mod losses;
 mod parse;
@@ -20,10 +23,12 @@ mod room;
 mod scale;
 mod selection;
 mod timeline;
+mod variation;
 
+pub use baseline::Baseline;
 pub use file::{Expectation, ScenarioFile, may_hold_scenarios, scenarios};
-pub use losses::{Loss, State, losses};
-pub use room::{Room, rooms};
+pub use losses::Loss;
+pub use room::Room;
 pub use scale::Workload;
 pub use selection::{Selection, Unit};
 pub use timeline::{Stage, Timeline, TimelineOptions};
@@ -99,6 +104,8 @@ pub struct ScenarioInput<'r> {
     pub repo: Cow<'r, Repo>,
     /// The inventory, sorted by name.
     pub clusters: Vec<Cluster>,
+    /// The templates whose replicas differ from those in the repo.
+    pub scaled: BTreeSet<ObjectRef>,
 }
 
 impl Scenario {
@@ -113,7 +120,8 @@ impl Scenario {
         repo: &'r Repo,
         clusters: &[Cluster],
     ) -> Result<ScenarioInput<'r>, String> {
-        let mut input = ScenarioInput { repo: Cow::Borrowed(repo), clusters: clusters.to_vec() };
+        let mut input =
+            ScenarioInput { repo: Cow::Borrowed(repo), clusters: clusters.to_vec(), scaled: BTreeSet::new() };
         for event in &self.events {
             event.apply(dialects, &mut input)?;
         }
@@ -170,7 +178,9 @@ impl Event {
                 Ok(_) => return Err(format!("the inventory already has a cluster `{}`", cluster.name)),
                 Err(at) => clusters.insert(at, cluster.as_ref().clone()),
             },
-            Self::Scale(workload, amount) => scale::scale(input.repo.to_mut(), workload, *amount)?,
+            Self::Scale(workload, amount) => {
+                input.scaled.insert(scale::scale(input.repo.to_mut(), workload, *amount)?);
+            }
         }
         Ok(())
     }

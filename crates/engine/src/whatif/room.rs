@@ -3,14 +3,12 @@
 //! What a cluster reports as free already counts what runs there. The difference of the replicas between two plans is
 //! taken from it, with what the pods of each template request.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::State;
-use federate_dialect::Plan;
-use federate_kubernetes::pods;
+use super::losses::State;
+use super::{Baseline, variation};
+use crate::capacity::{self, shown};
 use federate_kubernetes::quantity::Quantity;
 
 /// The free part of a resource of a cluster.
@@ -30,18 +28,20 @@ pub struct Room {
 }
 
 /// The tightest resource of each cluster that runs and whose free resources are known, the tightest first.
-pub fn rooms(before: &State<'_>, after: &State<'_>) -> Vec<Room> {
-    let mut used: BTreeMap<(&str, String), i128> = BTreeMap::new();
-    let mut requests = BTreeMap::new();
-    for (state, sign) in [(before, -1), (after, 1)] {
-        add(state, state.plan, sign, &mut requests, &mut used);
+pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
+    let mut used = capacity::Amounts::new();
+    for (object, new) in after.plan.rows.iter() {
+        let of_pod = capacity::requests(baseline.repo, object);
+        for (row, sign) in [(variation::row(baseline.plan, object), -1), (new.as_ref(), 1)] {
+            row.into_iter().for_each(|row| capacity::add(row, &of_pod, sign, &mut used));
+        }
     }
     let mut rooms = Vec::new();
     for cluster in after.clusters.iter().filter(|c| !after.down.contains(&c.name)) {
-        let Some(capacity) = &cluster.capacity else { continue };
-        let resources = capacity.allocatable.iter().filter(|(_, amount)| amount.nanos() > 0);
+        let Some(known) = &cluster.capacity else { continue };
+        let resources = known.allocatable.iter().filter(|(_, amount)| amount.nanos() > 0);
         let room = |(name, amount): (&String, &Quantity)| {
-            let free = capacity.available.get(name).copied().unwrap_or_default().nanos();
+            let free = known.available.get(name).copied().unwrap_or_default().nanos();
             let free = free - used.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or(0);
             let percent = (free * 100).div_euclid(amount.nanos());
             Room {
@@ -56,49 +56,4 @@ pub fn rooms(before: &State<'_>, after: &State<'_>) -> Vec<Room> {
     }
     rooms.sort_by(|a, b| (a.percent, &a.cluster).cmp(&(b.percent, &b.cluster)));
     rooms
-}
-
-type Requests = BTreeMap<String, Quantity>;
-
-/// Adds what the rows of a plan request, by cluster and resource.
-fn add<'s>(
-    state: &State<'s>,
-    plan: &'s Plan,
-    sign: i128,
-    requests: &mut BTreeMap<&'s federate_kubernetes::ObjectRef, Requests>,
-    used: &mut BTreeMap<(&'s str, String), i128>,
-) {
-    for row in &plan.placements {
-        let counted = row.clusters.iter().filter_map(|placed| Some((placed.name.as_ref(), placed.replicas?)));
-        let counted: Vec<(&str, i64)> = counted.filter(|(_, replicas)| *replicas > 0).collect();
-        if counted.is_empty() {
-            continue;
-        }
-        let of_pod = requests.entry(&row.object).or_insert_with(|| {
-            let template = state.repo.template(&row.object);
-            let spec = template.and_then(|t| t.object.at(&["spec", "template", "spec"]));
-            let mut requests = spec.map(pods::requests).unwrap_or_default();
-            requests.insert("pods".to_owned(), Quantity::from_int(1));
-            requests
-        });
-        for (cluster, replicas) in counted {
-            for (name, amount) in of_pod.iter() {
-                let sum = used.entry((cluster, name.clone())).or_default();
-                *sum = sum.saturating_add(sign * amount.nanos().saturating_mul(i128::from(replicas)));
-            }
-        }
-    }
-}
-
-/// An amount for people: memory in the largest binary unit with at least 10 of it.
-fn shown(resource: &str, nanos: i128) -> String {
-    const NANO: i128 = 1_000_000_000;
-    let whole = nanos.div_euclid(NANO);
-    if !(resource.contains("memory") || resource.contains("storage")) {
-        let milli = nanos.div_euclid(1_000_000);
-        return if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
-    }
-    let units = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
-    let unit = units.into_iter().find(|(_, bits)| whole.abs() >> bits >= 10);
-    unit.map_or_else(|| whole.to_string(), |(name, bits)| format!("{}{name}", whole >> bits))
 }

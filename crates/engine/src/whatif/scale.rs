@@ -45,8 +45,8 @@ fn field(object: &Object) -> &'static str {
     if object.id.kind == "Job" { "parallelism" } else { "replicas" }
 }
 
-/// Changes the replicas of a template.
-pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Result<(), String> {
+/// Changes the replicas of a template. Returns the template.
+pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Result<ObjectRef, String> {
     let matching: Vec<usize> = (0..repo.templates.len())
         .filter(|at| repo.templates.get(*at).is_some_and(|template| workload.matches(&template.object.id)))
         .collect();
@@ -59,7 +59,7 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
             _ => format!("`{workload}` matches several templates: {}", finding::list(&names, 5)),
         });
     };
-    let Some(template) = repo.templates.get_mut(*at) else { return Ok(()) };
+    let Some(template) = repo.templates.get_mut(*at) else { return Err(format!("no template `{workload}`")) };
     let Some(before) = replicas(&template.object) else {
         return Err(format!("{} cannot be scaled: it has no `spec.replicas`", template.object.id));
     };
@@ -69,7 +69,7 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
             set(Arc::make_mut(body), amount.of(before));
         }
     }
-    Ok(())
+    Ok(template.object.id.clone())
 }
 
 fn set(object: &mut Object, replicas: i64) {

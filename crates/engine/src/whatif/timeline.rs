@@ -1,19 +1,22 @@
 //! Carries out a scenario over time, as control planes do: detection of a lost cluster, taints, evictions, rescheduling.
 //!
 //! Each stage changes the inventory, evicts placements, and plans again with the plan before as the memory. A stage that
-//! changes neither plans nothing.
+//! changes neither plans nothing. Only what a stage touches is decided again ([`Baseline`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Event, Loss, Scenario, ScenarioInput, State, losses};
-use crate::{Engine, Settings};
-use federate_dialect::{Dialect, Dialects, Moment, Plan, Previous};
+use super::losses::{State, losses};
+use super::variation::{self, Variation};
+use super::{Baseline, Event, Loss, Room, Scenario, ScenarioInput, room};
+use crate::change::{Changes, Side};
+use federate_dialect::{Dialect, Dialects, FailedOver, Moment, Placement};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
-use federate_repo::Repo;
 
 /// The most stages of a scenario.
 const STAGES: usize = 64;
@@ -28,6 +31,8 @@ pub struct TimelineOptions {
     pub failover: bool,
     /// The time at which it happens, for rules about age.
     pub at: Option<Timestamp>,
+    /// Whether every object is decided again in each stage. The result is the same; tests compare both.
+    pub anew: bool,
 }
 
 /// A stage of a scenario.
@@ -47,16 +52,16 @@ pub struct Stage {
 }
 
 /// The stages of a scenario, and its end.
-#[derive(Clone, Debug)]
 pub struct Timeline<'r> {
     /// The stages, in order.
     pub stages: Vec<Stage>,
+    baseline: &'r Baseline<'r>,
     /// The repo and the inventory at the end.
-    pub world: ScenarioInput<'r>,
+    world: ScenarioInput<'r>,
     /// The plan at the end.
-    pub plan: Plan,
+    plan: Variation,
     /// The clusters that run nothing.
-    pub down: BTreeSet<ClusterName>,
+    down: BTreeSet<ClusterName>,
 }
 
 /// Changes at one time.
@@ -67,9 +72,7 @@ struct Step {
     removed: Vec<ClusterName>,
 }
 
-struct Run<'r, 's> {
-    dialects: Dialects,
-    settings: &'s Settings,
+struct Run<'r> {
     options: TimelineOptions,
     timeline: Timeline<'r>,
     steps: BTreeMap<(i64, usize), Step>,
@@ -80,48 +83,46 @@ struct Run<'r, 's> {
 }
 
 impl Scenario {
-    /// Carries out the events from a plan.
+    /// Carries out the events from a plan. The time in the options is that of the baseline.
     ///
     /// # Errors
     ///
     /// A message for the user if an event refers to something that does not exist, or cannot happen.
     pub fn run<'r>(
         &self,
-        dialects: Dialects,
-        before: &State<'r>,
-        settings: &Settings,
+        baseline: &'r Baseline<'r>,
         options: TimelineOptions,
     ) -> Result<Timeline<'r>, String> {
         let (slow, quick): (Vec<&Event>, Vec<&Event>) =
             self.events.iter().partition(|event| matches!(event, Event::Lose(_) | Event::Remove(_)));
         let at_once = Self { events: quick.iter().map(|event| (*event).clone()).collect() };
-        let world = at_once.apply(dialects, before.repo, before.clusters)?;
-        let timeline =
-            Timeline { stages: Vec::new(), world, plan: before.plan.clone(), down: before.down.clone() };
-        let settings = Settings { now: options.at.or(settings.now), ..settings.clone() };
+        let world = at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?;
+        let (plan, down) = (Variation::none(baseline.plan), BTreeSet::new());
+        let timeline = Timeline { stages: Vec::new(), baseline, world, plan, down };
         let (steps, since, evicted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut run = Run { dialects, settings: &settings, options, timeline, steps, since, evicted };
+        let mut run = Run { options, timeline, steps, since, evicted };
         run.steps.entry((0, 0)).or_default().what.extend(quick.iter().map(ToString::to_string));
         for event in slow {
-            run.prepare(before.repo, event)?;
+            run.prepare(event)?;
         }
         let changes = !quick.is_empty() || options.at.is_some();
-        run.taint_now(before.clusters);
+        run.taint_now();
         run.stages(changes);
         Ok(run.timeline)
     }
 }
 
-impl Run<'_, '_> {
+impl Run<'_> {
     /// Plans the steps of a loss or a removal.
-    fn prepare(&mut self, repo: &Repo, event: &Event) -> Result<(), String> {
+    fn prepare(&mut self, event: &Event) -> Result<(), String> {
+        let Baseline { dialects, repo, .. } = *self.timeline.baseline;
         match event {
             Event::Lose(selection) => {
                 for cluster in selection.of(&mut self.timeline.world.clusters)? {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is lost", cluster.name));
                     self.timeline.down.insert(cluster.name.clone());
-                    for loss in dialect_of(self.dialects, cluster)
+                    for loss in dialect_of(dialects, cluster)
                         .map(|dialect| dialect.loss(repo, cluster, self.options.failover))
                         .unwrap_or_default()
                     {
@@ -136,7 +137,10 @@ impl Run<'_, '_> {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
                     step.clusters.push(Cluster { deleting: true, ..cluster.clone() });
-                    let step = self.steps.entry((0, 1)).or_default();
+                    let reachable = !self.timeline.down.contains(&cluster.name);
+                    let dialect = dialect_of(dialects, cluster);
+                    let seconds = dialect.map_or(0, |dialect| dialect.leaves_after(reachable));
+                    let step = self.steps.entry((seconds, 1)).or_default();
                     step.what.push(format!("{} has left", cluster.name));
                     step.removed.push(cluster.name.clone());
                 }
@@ -147,7 +151,8 @@ impl Run<'_, '_> {
     }
 
     /// Records the taints that the events at the start add.
-    fn taint_now(&mut self, before: &[Cluster]) {
+    fn taint_now(&mut self) {
+        let before = self.timeline.baseline.clusters;
         for cluster in &self.timeline.world.clusters {
             let old = before.iter().find(|old| old.name == cluster.name);
             let had = |taint: &Taint| old.is_some_and(|old| old.taints.contains(taint));
@@ -170,25 +175,19 @@ impl Run<'_, '_> {
         let before = self.timeline.plan.clone();
         let clusters = self.timeline.world.clusters.clone();
         // At the start, what the lost clusters ran is lost, whatever their control plane knows.
-        let up_before = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
+        let down = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
         let mut events = step.what;
         self.change(seconds, step.clusters, &step.removed);
-        let (evicted, finished) = self.fail_over(seconds);
-        if changed || evicted + finished > 0 {
-            self.plan();
-        }
-        for (number, one, several) in [
-            (evicted, "placement is evicted", "placements are evicted"),
-            (finished, "eviction is done", "evictions are done"),
-        ] {
+        for (number, one, several) in self.plan(seconds, changed) {
             if number > 0 {
                 events.push(format!("{number} {}", if number == 1 { one } else { several }));
             }
         }
-        let moved = moved(&before, &self.timeline.plan);
-        let repo = &self.timeline.world.repo;
-        let from = State { repo, clusters: &clusters, plan: &before, down: &up_before };
-        let lost: Vec<Loss> = losses(&from, &self.timeline.end());
+        let Timeline { baseline, world, plan, .. } = &self.timeline;
+        let moved = plan.moved(baseline.plan, &before);
+        let (repo, scaled) = (&world.repo, &world.scaled);
+        let from = State { repo, clusters: &clusters, plan: &before, down: &down, scaled };
+        let lost: Vec<Loss> = losses(baseline, &from, &self.timeline.end());
         let (lost, regained) =
             (lost.iter().map(|l| l.lost).sum::<i64>(), lost.iter().map(|l| l.regained).sum::<i64>());
         if !events.is_empty() || moved > 0 {
@@ -212,26 +211,52 @@ impl Run<'_, '_> {
         self.timeline.world.clusters.retain(|cluster| !removed.contains(&cluster.name));
     }
 
-    /// Evicts placements; returns how many were evicted, and how many evictions ended.
-    fn fail_over(&mut self, seconds: i64) -> (usize, usize) {
-        if !self.options.failover {
-            return (0, 0);
-        }
-        let since = |cluster: &str, taint: &Taint| {
-            let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
-            self.since.get(&key).copied().unwrap_or(BEFORE)
+    /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
+    /// ended, in words.
+    fn plan(&mut self, seconds: i64, changed: bool) -> [(usize, &'static str, &'static str); 2] {
+        let in_words = |evicted, finished| {
+            [
+                (evicted, "placement is evicted", "placements are evicted"),
+                (finished, "eviction is done", "evictions are done"),
+            ]
         };
-        let moment = Moment { seconds, since: &since, evicted: &self.evicted, failover: true };
-        let world = &self.timeline.world;
-        let engine = Engine::new(self.dialects, &world.repo, &world.clusters, self.settings);
-        let (mut evicted, mut finished, mut all) = (0, 0, Vec::new());
-        for row in &mut self.timeline.plan.placements {
-            let Some(plane) = engine.plane(&row.dialect) else { continue };
-            let done = plane.fail_over(row, &moment);
-            evicted += done.evicted.len();
-            finished += done.finished.len();
-            all.push((row.object.clone(), done));
+        if !changed && !self.options.failover {
+            return in_words(0, 0);
         }
+        let Timeline { baseline, world, plan, .. } = &mut self.timeline;
+        let engine = baseline.engine(world);
+        let mut all = Vec::new();
+        if self.options.failover {
+            let since = |cluster: &str, taint: &Taint| {
+                let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
+                self.since.get(&key).copied().unwrap_or(BEFORE)
+            };
+            let moment = Moment { seconds, since: &since, evicted: &self.evicted, failover: true };
+            let rows: Vec<&Placement> = plan.all(baseline.plan).collect();
+            let one = |row: &&Placement| {
+                let done = engine.plane(&row.dialect)?.fail_over(row, &moment);
+                (done != FailedOver::default()).then(|| (row.object.clone(), done))
+            };
+            all = rows.par_iter().filter_map(one).collect();
+        }
+        let evicted = all.iter().map(|(_, done)| done.evicted.len()).sum::<usize>();
+        let finished = all.iter().map(|(_, done)| done.finished.len()).sum::<usize>();
+        for (object, done) in &mut all {
+            if let Some(row) = done.placement.take() {
+                Arc::make_mut(&mut plan.rows).insert(object.clone(), Some(row));
+            }
+        }
+        if changed || evicted + finished > 0 {
+            *plan = baseline.plan(engine, world, plan, self.options.anew);
+        } else {
+            drop(engine);
+        }
+        self.record(seconds, all);
+        in_words(evicted, finished)
+    }
+
+    /// Records evictions, and when something happens next.
+    fn record(&mut self, seconds: i64, all: Vec<(ObjectRef, FailedOver)>) {
         for (object, done) in all {
             for cluster in done.finished {
                 self.evicted.remove(&(object.clone(), cluster));
@@ -246,22 +271,39 @@ impl Run<'_, '_> {
                 self.steps.entry((next, 0)).or_default();
             }
         }
-        (evicted, finished)
-    }
-
-    fn plan(&mut self) {
-        let previous = Previous::new(std::mem::take(&mut self.timeline.plan));
-        let settings = Settings { previous, ..self.settings.clone() };
-        let world = &self.timeline.world;
-        let engine = Engine::new(self.dialects, &world.repo, &world.clusters, &settings);
-        self.timeline.plan = engine.plan().plan;
     }
 }
 
 impl Timeline<'_> {
+    /// The changed placements.
+    pub fn changes(&self) -> Changes {
+        let Self { baseline, world, plan, .. } = self;
+        let rows: BTreeSet<&ObjectRef> = plan.rows.keys().collect();
+        let rows = rows.into_iter().map(|object| {
+            (variation::row(baseline.plan, object), plan.rows.get(object).and_then(Option::as_ref))
+        });
+        let unmatched = plan.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
+        let from = Side { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
+        Changes::of_rows(&from, &world.clusters, rows, unmatched)
+    }
+
+    /// The replicas that are lost and regained.
+    pub fn losses(&self) -> Vec<Loss> {
+        let (plan, none) = (Variation::none(self.baseline.plan), BTreeSet::new());
+        let Baseline { repo, clusters, .. } = *self.baseline;
+        let (down, scaled) = (&none, &BTreeSet::new());
+        losses(self.baseline, &State { repo, clusters, plan: &plan, down, scaled }, &self.end())
+    }
+
+    /// The tightest resource of each cluster at the end.
+    pub fn rooms(&self) -> Vec<Room> {
+        room::rooms(self.baseline, &self.end())
+    }
+
     /// The state at the end.
-    pub fn end(&self) -> State<'_> {
-        State { repo: &self.world.repo, clusters: &self.world.clusters, plan: &self.plan, down: &self.down }
+    fn end(&self) -> State<'_> {
+        let ScenarioInput { repo, clusters, scaled } = &self.world;
+        State { repo, clusters, plan: &self.plan, down: &self.down, scaled }
     }
 }
 
@@ -271,14 +313,4 @@ fn key(cluster: &ClusterName, taint: &Taint) -> (ClusterName, String, String) {
 
 fn dialect_of(dialects: Dialects, cluster: &Cluster) -> Option<&'static dyn Dialect> {
     dialects.iter().find(|d| d.role(&cluster.id.api_version, &cluster.id.kind).is_some())
-}
-
-/// The number of rows that differ in their clusters. Both plans are sorted by object.
-fn moved(before: &Plan, after: &Plan) -> usize {
-    let old: BTreeMap<&ObjectRef, _> =
-        before.placements.iter().map(|row| (&row.object, &row.clusters)).collect();
-    let differs = |row: &&federate_dialect::Placement| {
-        old.get(&row.object).map_or(!row.clusters.is_empty(), |clusters| **clusters != row.clusters)
-    };
-    after.placements.iter().filter(differs).count()
 }

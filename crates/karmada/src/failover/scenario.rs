@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::taint_manager::{Tolerated, tolerated};
 use super::{Options, TaintPolicy};
 use crate::capacity::taints::{self, ClusterTaint};
-use crate::memory::SchedulerMemory;
+use crate::memory::{EVICTING, SchedulerMemory};
 use crate::version::{Behaviour, NoExecute};
 use crate::{Karmadas, NAME, defaults};
 
@@ -84,9 +84,10 @@ fn neutral(taint: &ClusterTaint) -> Taint {
 }
 
 /// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done.
-pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &mut Placement, moment: &Moment<'_>) -> FailedOver {
+pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &Placement, moment: &Moment<'_>) -> FailedOver {
     let mut done = FailedOver::default();
-    if !moment.failover || row.policy.is_none() || row.clusters.is_empty() && row.memory.is_empty() {
+    let may_evict = || plane.evicting.iter().any(|cluster| row.clusters.has(&cluster.name));
+    if !moment.failover || row.policy.is_none() || !(row.memory.contains_key(EVICTING) || may_evict()) {
         return done;
     }
     let mut memory = SchedulerMemory::of(&row.memory);
@@ -94,27 +95,23 @@ pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &mut Placement, moment: &Mome
     let applied = memory.applied_placement.as_ref();
     let applied = applied.and_then(|applied| defaults::placement(applied, &plane.behaviour));
     let tolerations = applied.map(|placement| placement.cluster_tolerations).unwrap_or_default();
-    for placed in &row.clusters {
-        let Some(cluster) = plane.clusters.iter().find(|cluster| cluster.name == placed.name) else {
-            continue;
-        };
+    for cluster in plane.evicting.iter().filter(|cluster| row.clusters.has(&cluster.name)) {
         let taints: Vec<ClusterTaint> = (cluster.taints.iter())
             .filter(|taint| taint.effect == "NoExecute")
             .map(|t| ClusterTaint { time_added: Some(at((moment.since)(&cluster.name, t))), ..of_cluster(t) })
             .collect();
-        if taints.is_empty() {
-            continue;
-        }
         match tolerated(&tolerations, &taints.iter().collect::<Vec<_>>()) {
             Tolerated::Until(end) if at(moment.seconds) < end => done.wait(end.as_second()),
             Tolerated::Forever => {}
-            Tolerated::None | Tolerated::Until(_) => done.evicted.push(placed.name.clone()),
+            Tolerated::None | Tolerated::Until(_) => done.evicted.push(cluster.name.clone()),
         }
     }
-    row.clusters.retain(|placed| !done.evicted.contains(&placed.name));
     memory.evicting.extend(done.evicted.iter().map(ToString::to_string));
     if !done.evicted.is_empty() || !done.finished.is_empty() {
-        row.memory = memory.into_memory();
+        let mut after = row.clone();
+        after.clusters.retain(|placed| !done.evicted.contains(&placed.name));
+        after.memory = memory.into_memory();
+        done.placement = Some(after);
     }
     done
 }

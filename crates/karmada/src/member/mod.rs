@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::{Karmadas, manifest, prune};
+use crate::quota::PlannedQuota;
 use federate_dialect::release::Release;
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object};
@@ -52,6 +53,24 @@ pub(super) fn reconcile(
             })
         }
     })
+}
+
+/// The action in a cluster for the `ResourceQuota` of a quota.
+pub(super) fn reconcile_quota(
+    plane: &Karmadas<'_>,
+    quota: &PlannedQuota<'_>,
+    cluster: &str,
+    live: Option<&Object>,
+) -> Option<Action> {
+    let Some(body) = quota.body(cluster) else {
+        let live = live.filter(|live| is_managed(live))?;
+        let options = DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())]);
+        let op = SyncOp::Delete(options);
+        return (live.id == quota.target).then(|| Action { op, adopts: false, status: DONE, hint: None });
+    };
+    let mut body = body.clone();
+    stamp::stamp_work(&mut body, cluster);
+    Some(decide(body, live, plane.behaviour.release))
 }
 
 /// The action in a cluster where the object is not placed (any more).

@@ -48,8 +48,23 @@ pub(super) fn stamp(
             None => put("clusterpropagationpolicy.karmada.io/name", policy.name.clone()),
         }
     }
+    finish(annotations, &labels, cluster);
+}
+
+/// Stamps an object that no binding sends.
+pub(super) fn stamp_work(body: &mut Value, cluster: &str) {
+    let Some(labels) = object(body, &["metadata", "labels"]) else { return };
+    labels.insert(MANAGED.to_owned(), "true".into());
+    let labels = names(labels);
+    let Some(annotations) = object(body, &["metadata", "annotations"]) else { return };
+    finish(annotations, &labels, cluster);
+}
+
+/// Adds the annotations that every stamped object has.
+fn finish(annotations: &mut Map<String, Value>, labels: &str, cluster: &str) {
+    let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
     put("work.karmada.io/namespace", format!("karmada-es-{cluster}"));
-    put(SENT_LABELS, labels);
+    put(SENT_LABELS, labels.to_owned());
     put(SENT_ANNOTATIONS, String::new());
     let all = names(annotations);
     annotations.insert(SENT_ANNOTATIONS.to_owned(), all.into());

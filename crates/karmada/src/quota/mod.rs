@@ -13,10 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 mod admit;
+mod planned;
 mod usage;
 mod validate;
 
 pub use admit::{Verdict, admit};
+pub(crate) use planned::PlannedQuota;
 pub use validate::validate;
 
 /// Amounts of resources as they are written.

@@ -36,6 +36,7 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         "ResourceInterpreterCustomization" => {
             check_by(customized, object, &schema::CUSTOMIZATION, "invalid-customization")
         }
+        "FederatedResourceQuota" => crate::quota::validate(object),
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),
     }

@@ -1,0 +1,147 @@
+//! `federate snapshot --hub-context` from the API servers of KubeAdmiral, KubeFleet and KubeFed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+/// A kind on the hub: group, version, kind, plural, scope.
+type Kind = [&'static str; 5];
+
+fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(sandbox.fleet.cluster("hub").create(path, &definition).status, 201);
+}
+
+/// Creates an object of a kind on the hub. The kind is served a moment after its definition.
+fn create(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind, mut body: Value) {
+    body["apiVersion"] = format!("{group}/{version}").into();
+    body["kind"] = kind.into();
+    let namespace = if scope == "Namespaced" { "/namespaces/shop" } else { "" };
+    let path = format!("/apis/{group}/{version}{namespace}/{plural}");
+    assert!((0..5).any(|_| sandbox.fleet.cluster("hub").create(&path, &body).status == 201), "{path}");
+}
+
+/// A hub that serves some kinds.
+fn hub(kinds: &[Kind]) -> Sandbox {
+    let sandbox = Sandbox::new(&["hub"]);
+    kinds.iter().for_each(|kind| define(&sandbox, *kind));
+    sandbox.create_namespace("hub");
+    sandbox
+}
+
+/// Takes a snapshot of the hub, and returns its description on standard error and the plan in it.
+fn snapshot(sandbox: &Sandbox) -> (String, String) {
+    let ran = sandbox.run("snapshot", "--out snapshot --hub-context hub --no-members").code(0);
+    let plan = fs::read_to_string(sandbox.path("snapshot/placements.yaml")).unwrap();
+    (ran.err, plan)
+}
+
+fn web() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 5, "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}}})
+}
+
+#[test]
+fn a_hub_of_kubeadmiral_says_where_objects_are() {
+    let cluster = ["core.kubeadmiral.io", "v1alpha1", "FederatedCluster", "federatedclusters", "Cluster"];
+    let object = ["core.kubeadmiral.io", "v1alpha1", "FederatedObject", "federatedobjects", "Namespaced"];
+    let sandbox = hub(&[cluster, object]);
+    create(
+        &sandbox,
+        cluster,
+        json!({"metadata": {"name": "m1"}, "spec": {}, "status": {"conditions": [
+        {"type": "Joined", "status": "True"}, {"type": "Ready", "status": "True"}]}}),
+    );
+    create(
+        &sandbox,
+        object,
+        json!({"metadata": {"name": "web-deployments.apps", "namespace": "shop"}, "spec": {
+        "template": web(),
+        "placements": [{"controller": "kubeadmiral.io/global-scheduler", "placement": [{"cluster": "m1"}]}],
+        "overrides": [{"controller": "kubeadmiral.io/global-scheduler", "clusters": [{"cluster": "m1", "patches": [
+            {"op": "replace", "path": "/spec/replicas", "value": 5}]}]}]}}),
+    );
+    let (said, plan) = snapshot(&sandbox);
+    assert!(said.contains("kubeadmiral: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
+    assert!(sandbox.path("snapshot/clusters/kubeadmiral/m1.yaml").exists());
+}
+
+#[test]
+fn a_hub_of_kubefed_says_where_objects_are() {
+    let cluster = ["core.kubefed.io", "v1beta1", "KubeFedCluster", "kubefedclusters", "Namespaced"];
+    let object = ["types.kubefed.io", "v1beta1", "FederatedDeployment", "federateddeployments", "Namespaced"];
+    let sandbox = hub(&[cluster, object]);
+    create(
+        &sandbox,
+        cluster,
+        json!({"metadata": {"name": "m1", "namespace": "shop"},
+        "spec": {"apiEndpoint": "https://m1", "secretRef": {"name": "m1"}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    );
+    let template = web();
+    create(
+        &sandbox,
+        object,
+        json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {
+        "template": {"spec": template["spec"]}, "placement": {"clusters": [{"name": "m1"}]},
+        "overrides": [{"clusterName": "m1", "clusterOverrides": [{"path": "/spec/replicas", "value": 5}]}]}}),
+    );
+    let (said, plan) = snapshot(&sandbox);
+    assert!(said.contains("kubefed: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
+}
+
+#[test]
+fn a_hub_of_kubefleet_says_where_objects_are() {
+    let group = "placement.kubernetes-fleet.io";
+    let cluster = ["cluster.kubernetes-fleet.io", "v1beta1", "MemberCluster", "memberclusters", "Cluster"];
+    let placement = [group, "v1beta1", "ClusterResourcePlacement", "clusterresourceplacements", "Cluster"];
+    let binding = [group, "v1beta1", "ClusterResourceBinding", "clusterresourcebindings", "Cluster"];
+    let policy =
+        [group, "v1beta1", "ClusterSchedulingPolicySnapshot", "clusterschedulingpolicysnapshots", "Cluster"];
+    let sandbox = hub(&[cluster, placement, binding, policy]);
+    create(
+        &sandbox,
+        cluster,
+        json!({"metadata": {"name": "m1"}, "spec": {"identity": {"name": "m1", "kind": "User"}},
+        "status": {"agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": "2026-11-22T10:00:00Z",
+            "conditions": [{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": "True"}]}]}}),
+    );
+    create(
+        &sandbox,
+        placement,
+        json!({"metadata": {"name": "shop", "generation": 1}, "spec": {
+        "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+        "policy": {"placementType": "PickAll"}}}),
+    );
+    let labels = json!({"kubernetes-fleet.io/parent-CRP": "shop", "kubernetes-fleet.io/is-latest-snapshot": "true",
+        "kubernetes-fleet.io/policy-index": "0"});
+    create(
+        &sandbox,
+        policy,
+        json!({"metadata": {"name": "shop-0", "labels": labels,
+        "annotations": {"kubernetes-fleet.io/CRP-generation": "1"}},
+        "spec": {"policy": {"placementType": "PickAll"}, "policyHash": "aA=="}}),
+    );
+    create(
+        &sandbox,
+        binding,
+        json!({"metadata": {"name": "shop-m1", "labels": {"kubernetes-fleet.io/parent-CRP": "shop"}},
+        "spec": {"state": "Bound", "targetCluster": "m1", "schedulingPolicySnapshotName": "shop-0",
+            "resourceSnapshotName": "shop-0-snapshot", "clusterDecision": {"clusterName": "m1", "selected": true, "reason": "picked"}}}),
+    );
+    let (said, plan) = snapshot(&sandbox);
+    assert!(said.contains("kubefleet: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(plan.contains("ClusterResourcePlacement") && plan.contains("  - name: m1\n"), "{plan}");
+}

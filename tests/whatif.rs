@@ -1,0 +1,167 @@
+//! A scenario decides again only what it touches. The outcome is the same as if it decided everything again: over random
+//! events, in every dialect.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
+use federate_repo::{Config, File};
+use federate_session::{Options, Session};
+use proptest::prelude::*;
+
+fn file(path: &str, text: String) -> File {
+    File { path: path.into(), bytes: text.into_bytes().into() }
+}
+
+/// The files of an example.
+fn example(name: &str) -> Vec<File> {
+    fn add(files: &mut Vec<File>, root: &Path, folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                add(files, root, &entry);
+            } else if entry.extension().is_some_and(|extension| extension == "yaml") {
+                let path = entry.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                files.push(file(&path, fs::read_to_string(&entry).unwrap()));
+            }
+        }
+    }
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    let mut files = Vec::new();
+    add(&mut files, &root, &root);
+    files.retain(|file| file.path.as_ref() != "federate.yaml");
+    files
+}
+
+/// A Karmada repo with every strategy, in which many templates are alike.
+fn fleet() -> Vec<File> {
+    let mut text = String::new();
+    for (at, free) in [90, 14, 40, 25, 60].into_iter().enumerate() {
+        let _ = write!(
+            text,
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{at}, labels: {{tier: t{}}}}}\n\
+             spec: {{region: r{}}}\nstatus:\n  conditions: [{{type: Ready, status: 'True'}}]\n  \
+             apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}, {{groupVersion: v1, resources: [{{kind: ConfigMap}}]}}]\n  \
+             resourceSummary: {{allocatable: {{pods: 500, cpu: {free}, memory: 900Gi}}}}\n",
+            at % 3,
+            at % 2
+        );
+    }
+    let strategies = [
+        ("duplicated", "{replicaSchedulingType: Duplicated}"),
+        (
+            "dynamic",
+            "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {dynamicWeight: AvailableReplicas}}",
+        ),
+        ("aggregated", "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}"),
+        (
+            "static",
+            "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {staticWeightList: [{targetCluster: {clusterNames: [c0, c1]}, weight: 2}, {targetCluster: {clusterNames: [c2]}, weight: 1}]}}",
+        ),
+    ];
+    for (name, strategy) in strategies {
+        let affinity = if name == "dynamic" {
+            "clusterAffinity: {labelSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [t2]}]}}"
+        } else {
+            "clusterTolerations: [{key: a, operator: Exists, tolerationSeconds: 60}]"
+        };
+        let _ = write!(
+            text,
+            "---\napiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  \
+             resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, labelSelector: {{matchLabels: {{by: {name}}}}}}}, {{apiVersion: v1, kind: ConfigMap, labelSelector: {{matchLabels: {{by: {name}}}}}}}]\n  \
+             placement: {{{affinity}, replicaScheduling: {strategy}}}\n"
+        );
+        for number in 0..6 {
+            let _ = write!(
+                text,
+                "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}-{number}, namespace: shop, labels: {{by: {name}}}}}\n\
+                 spec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+                 spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: {}00m}}}}}}]}}\n",
+                2 + number / 2 * 7,
+                1 + number / 3
+            );
+        }
+        let _ = write!(
+            text,
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: shop, labels: {{by: {name}}}}}\n"
+        );
+    }
+    text.push_str("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: nobody, namespace: shop}\n");
+    text.push_str("---\napiVersion: policy.karmada.io/v1alpha1\nkind: ClusterTaintPolicy\nmetadata: {name: down}\nspec:\n  addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: ['True']}]\n  taints: [{key: down, effect: NoExecute}]\n");
+    vec![file("all.yaml", text)]
+}
+
+const EXAMPLES: [&str; 4] = ["repo", "kubeadmiral", "kubefed", "kubefleet"];
+
+fn session(which: usize) -> Session {
+    let files = EXAMPLES.get(which).map_or_else(fleet, |name| example(name));
+    Session::of_files(files, Config::default(), Options::default())
+}
+
+/// An event, with the index of a cluster or of a workload.
+fn event() -> impl Strategy<Value = (u8, prop::sample::Index)> {
+    (0..8u8, any::<prop::sample::Index>())
+}
+
+fn made(session: &Session, (kind, index): (u8, prop::sample::Index)) -> Option<Event> {
+    let clusters = session.clusters();
+    let name = clusters.get(index.index(clusters.len()))?.name.to_string();
+    let workloads: Vec<String> = (session.repo().templates.iter())
+        .filter(|template| template.object.at(&["spec", "replicas"]).is_some())
+        .map(|t| {
+            format!(
+                "{}/{}/{}",
+                t.object.id.kind,
+                t.object.id.namespace.clone().unwrap_or_default(),
+                t.object.id.name
+            )
+        })
+        .collect();
+    match kind {
+        0 | 1 => Some(Event::Lose(Selection::Named(name))),
+        2 => Some(Event::Remove(Selection::Named(name))),
+        3 => Event::taint(&format!("{name}=a:NoExecute")).ok(),
+        4 => Event::taint(&format!("{name}=b:NoSchedule")).ok(),
+        5 => Event::label(&format!("{name}=tier=t2")).ok(),
+        6 => Event::capacity(&format!("{name}=10%"))
+            .ok()
+            .filter(|_| clusters.iter().all(|c| c.capacity.is_some())),
+        _ => Event::scale(&format!("{}=+3", workloads.get(index.index(workloads.len().max(1)))?)).ok(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_a_scenario_does_not_touch_would_be_decided_the_same_again(
+        which in 0..EXAMPLES.len() + 4,
+        failover in any::<bool>(),
+        late in any::<bool>(),
+        events in prop::collection::vec(event(), 1..4),
+    ) {
+        let session = session(which);
+        let at = late.then(|| "2030-01-01T00:00:00Z".parse().unwrap());
+        let options = TimelineOptions { failover, at, ..TimelineOptions::default() };
+        let events = events.into_iter().filter_map(|event| made(&session, event)).collect();
+        let scenario = Scenario { events };
+        let few = session.what_if().with(options).outcome(&scenario);
+        let all = session.what_if().with(TimelineOptions { anew: true, ..options }).outcome(&scenario);
+        prop_assert_eq!(few, all);
+    }
+}
+
+#[test]
+fn each_loss_is_the_loss_alone() {
+    for which in 0..=EXAMPLES.len() {
+        let session = session(which);
+        let what_if = session.what_if();
+        for unit in what_if.each(Unit::Cluster, false, &Scenario::default()).unwrap() {
+            let lose = Event::Lose(Selection::Named(unit.name.clone()));
+            let alone = session.what_if().outcome(&Scenario { events: vec![lose] }).unwrap();
+            assert_eq!(unit.outcome, alone, "{}", unit.name);
+        }
+    }
+}
