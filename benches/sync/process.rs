@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long something may take at most.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const PATIENCE: Duration = Duration::from_mins(30);
 /// How long a process must do nothing to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
 

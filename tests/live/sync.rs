@@ -10,22 +10,15 @@ use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
 
 /// The repo of a sandbox as a folder that is watched.
 fn sync(sandbox: &Sandbox, wants: &str) {
-    let text = format!(
-        "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: web}}\nspec:\n  source: {{url: repo}}\n  \
-         interval: 1m\n{wants}"
-    );
-    fs::write(sandbox.path("sync.yaml"), text).unwrap();
+    sandbox.write_sync("1m", wants);
 }
 
 fn command(sandbox: &Sandbox) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-    command.args("sync --once -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
-    command.current_dir(sandbox.path("")).stdin(Stdio::null());
-    command
+    sandbox.sync("--once")
 }
 
 fn once(sandbox: &Sandbox) -> Ran {
-    Ran::of(&command(sandbox).output().unwrap())
+    sandbox.ran(&mut command(sandbox))
 }
 
 fn status(sandbox: &Sandbox) -> Value {
@@ -40,7 +33,7 @@ fn image(sandbox: &Sandbox, cluster: &str) -> String {
 
 #[test]
 fn a_new_revision_is_applied_and_nothing_new_is_only_compared() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::anywhere(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");
     let ran = once(&sandbox).code(0);
     assert!(ran.out.contains("ReconciliationSucceeded: applied sha256:"), "{ran:#?}");
@@ -73,7 +66,7 @@ fn a_new_revision_is_applied_and_nothing_new_is_only_compared() {
 
 #[test]
 fn drift_is_reported_put_back_or_not_looked_for() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::anywhere(&["m1", "m2"]);
     let changed = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
     sync(&sandbox, "  apply: {}\n");
     once(&sandbox).code(0);

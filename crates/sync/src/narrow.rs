@@ -99,7 +99,7 @@ impl Round<'_> {
     }
 }
 
-fn clusters(variants: &Variants) -> BTreeSet<&str> {
+fn clusters(variants: &[(ClusterNames, Arc<str>)]) -> BTreeSet<&str> {
     variants.iter().flat_map(|(clusters, _)| clusters.iter().map(AsRef::as_ref)).collect()
 }
 

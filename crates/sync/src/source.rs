@@ -285,15 +285,12 @@ impl Remote<'_> {
     pub fn former(&self, id: &str) -> Result<(Place, Resolved, BTreeSet<Oid>), Error> {
         let place = self.place();
         let repository = self.open()?;
-        let resolved = match place.resolve(&repository, id) {
-            Ok(resolved) => resolved,
-            Err(_) => {
-                let git = self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags");
-                let git = git.arg("--no-write-fetch-head").arg("--").arg(self.address);
-                git.arg(format!("+{id}:{FORMER}")).run()?;
-                place.resolve(&repository, id)?
-            }
-        };
+        if place.resolve(&repository, id).is_err() {
+            let git = self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags");
+            let git = git.arg("--no-write-fetch-head").arg("--").arg(self.address);
+            git.arg(format!("+{id}:{FORMER}")).run()?;
+        }
+        let resolved = place.resolve(&repository, id)?;
         let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
         Ok((place, resolved, submodules))
     }

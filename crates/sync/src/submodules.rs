@@ -158,10 +158,9 @@ fn resolve(base: &str, written: &str) -> Result<String, String> {
         },
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~+".contains(c);
-    let parts = path.split('/');
     if path.trim_matches('/').is_empty()
         || !path.chars().all(plain)
-        || parts.clone().any(|part| part.starts_with('-') || part == "..")
+        || path.split('/').any(|part| part.starts_with('-') || part == "..")
     {
         return Err("its address is not a plain path on the server of the source".to_owned());
     }
