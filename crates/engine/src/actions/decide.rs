@@ -240,7 +240,7 @@ fn update(
             live.clone()
         }
         // An estimate, until the API server says what it becomes.
-        Err(_) if rules.server => overlaid(before, &body),
+        Err(_) if rules.server => complete(target.kind, overlaid(before, &body)),
         Err(failure) if kind == ActionKind::Update => return replaced(target, live, body, &failure, rules),
         Err(failure) => return refused(target, &failure),
     };

@@ -61,9 +61,10 @@ pub(super) fn replacement(
         created => created,
     };
     // An object that cannot be created either is invalid.
-    let (Ok(created), false) = (created, NEVER.contains(&kind)) else {
+    let (Ok(mut created), false) = (created, NEVER.contains(&kind)) else {
         return Replacement::Possible(String::new());
     };
+    keep_generated(live, &mut created);
     let annotated = |object: &Value| {
         let value =
             object.pointer(&format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(REPLACE)));
@@ -84,6 +85,19 @@ pub(super) fn replacement(
         consequence(kind, live, &created)
     );
     Replacement::Possible(if by_kind { format!("`--replace`, or {annotation}") } else { annotation })
+}
+
+/// Shows labels with the uid of a Job as they are: those of the new one are not known yet.
+fn keep_generated(live: &Value, created: &mut Value) {
+    for map in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+        for key in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+            let value = live.pointer(map).and_then(|labels| labels.get(key));
+            let labels = created.pointer_mut(map).and_then(Value::as_object_mut);
+            if let (Some(value), Some(label)) = (value, labels.and_then(|labels| labels.get_mut(key))) {
+                label.clone_from(value);
+            }
+        }
+    }
 }
 
 /// What the replacement means for pods.
