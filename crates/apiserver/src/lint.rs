@@ -80,6 +80,17 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
     found
 }
 
+/// Whether a change at a pointer of an object can be no problem, whatever else is in the object: one text for another
+/// in a field whose text is not validated.
+pub fn is_plain(kind: &Kind, pointer: &str, before: &Value, after: &Value) -> bool {
+    let (Some(Value::String(_)), Some(Value::String(after))) =
+        (before.pointer(pointer), after.pointer(pointer))
+    else {
+        return false;
+    };
+    kind.custom.is_none() && pods::is_plain(&kind.kind, pointer, after)
+}
+
 /// Whether what is refused only follows from an unknown field next to it, such as `contaners`.
 fn is_consequence(old: &Problem, new: &Problem) -> bool {
     let parent = old.pointer.rsplit_once('/').map(|(parent, _)| parent);

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{Engine, Planned};
 use federate_dialect::{
-    Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
+    Action, ClusterNames, Health, OverrideChange, Placement, Plan, Rendered, SharedLists, Variant, Withheld,
 };
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
@@ -85,23 +85,37 @@ impl Engine<'_> {
 
     /// Renders the manifests of a plan.
     pub fn manifests(&self, planned: Planned) -> Rendering {
+        self.inspected(planned, |_, _| ()).0
+    }
+
+    /// Renders the manifests of a plan, and calls `inspect` with each before it is written as text. Returns what it
+    /// returned in the order of the plan.
+    pub(crate) fn inspected<T: Send>(
+        &self,
+        planned: Planned,
+        inspect: impl Fn(&ObjectRef, &Rendered) -> T + Sync,
+    ) -> (Rendering, Vec<T>) {
         let Planned { plan, findings } = planned;
-        let parts: Vec<Rendering> = plan
+        let parts: Vec<(Rendering, Vec<T>)> = plan
             .placements
             .par_iter()
             .map(|placement| {
-                let plane = self.plane(&placement.dialect);
+                let (object, plane) = (&placement.object, self.plane(&placement.dialect));
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
-                write_variants(&placement.object, variants, self.lists)
+                let rendered = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
+                let seen = rendered.map(|rendered| inspect(object, rendered)).collect();
+                (write_variants(object, variants, self.lists), seen)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
-        for part in parts {
+        let mut seen = Vec::new();
+        for (part, seen_there) in parts {
             all.manifests.extend(part.manifests);
             all.withheld.extend(part.withheld);
             all.findings.extend(part.findings);
+            seen.extend(seen_there);
         }
-        all
+        (all, seen)
     }
 
     /// Reports override policies that change no manifest.

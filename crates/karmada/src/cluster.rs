@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::capacity::{Answer, Observed, cluster_status};
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
+use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint, schema};
 
 use super::api::{
     ApiEnablement, ClusterSpec, ClusterStatus, Modeling, ResourceModel, ResourceRange, ResourceSummary,
@@ -69,13 +70,8 @@ pub(super) fn observed(object: &Object, nodes: &[Object], pods: &[Object]) -> Op
     Some(capacity(summary, &graded(spec.resource_models)))
 }
 
-fn part<T: Default + serde::de::DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {
-    let Some(value) = object.at(&[key]).filter(|v| !v.is_null()) else { return Ok(T::default()) };
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        Finding::error("invalid-cluster", object, format!("`{key}.{path}`: {}", error.inner()))
-            .at(format!("/{key}/{}", path.replace('.', "/")))
-    })
+fn part<T: Default + DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {
+    schema::read(object, key, "invalid-cluster")
 }
 
 fn served(enablements: Vec<ApiEnablement>) -> Apis {

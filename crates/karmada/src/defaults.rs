@@ -1,20 +1,16 @@
 //! The defaults that Karmada's API server and admission fill into policies, and the fields that a release
 //! ignores.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::api::{ClusterAffinity, Placement, PropagationSpec, Toleration};
 use super::version::{Behaviour, Overflow, Tolerations};
-use federate_kubernetes::{Finding, Object};
+use federate_kubernetes::{Finding, Object, schema};
 
 /// A policy's `spec` with its defaults.
 pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result<PropagationSpec, Finding> {
-    let spec = object.at(&["spec"]).cloned().unwrap_or_default();
-    let mut spec: PropagationSpec = serde_path_to_error::deserialize(spec).map_err(|error| {
-        let path = error.path().to_string();
-        Finding::error("invalid-policy", object, format!("`spec.{path}`: {}", error.inner()))
-            .at(format!("/spec/{}", path.replace(['.', '['], "/").replace(']', "")))
-    })?;
+    let mut spec: PropagationSpec = schema::read(object, "spec", "invalid-policy")?;
     if let Some(namespace) = &object.id.namespace {
         for selector in spec.resource_selectors.iter_mut().filter(|s| s.namespace.is_empty()) {
             selector.namespace.clone_from(namespace);
@@ -33,7 +29,7 @@ pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result
 
 /// A remembered placement with its defaults; `None` when it cannot be read.
 pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placement> {
-    let mut placement: Placement = serde_json::from_value(value.clone()).ok()?;
+    let mut placement: Placement = Placement::deserialize(value).ok()?;
     fill(&mut placement, behaviour);
     tolerate(&mut placement, behaviour);
     Some(placement)

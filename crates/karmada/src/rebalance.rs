@@ -6,9 +6,38 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use federate_kubernetes::{Object, ObjectRef};
+use federate_kubernetes::schema::{self, Schema, Shape};
+use federate_kubernetes::{Object, ObjectRef, crd};
+
+crd! {
+    /// `spec` of a `WorkloadRebalancer`.
+    #[derive(Default, Deserialize)]
+    pub(super) struct RebalancerSpec {
+        workloads: Vec<Target> = required("workloads", Shape::List(1, &Target::SHAPE)),
+    }
+    unread {
+        optional("ttlSecondsAfterFinished", i32::SHAPE),
+    }
+}
+
+crd! {
+    /// A reference to a workload.
+    #[derive(Default, Deserialize)]
+    pub(super) struct Target {
+        api_version: String = required("apiVersion"),
+        kind: String = required("kind"),
+        name: String = required("name"),
+        namespace: Option<String> = optional("namespace"),
+    }
+}
+
+impl From<Target> for ObjectRef {
+    fn from(target: Target) -> Self {
+        let Target { api_version, kind, name, namespace } = target;
+        Self { api_version, kind, namespace, name }
+    }
+}
 
 /// The names of rebalancers by the objects that they list.
 pub(super) struct Rebalancers<'a> {
@@ -20,9 +49,9 @@ impl<'a> Rebalancers<'a> {
     pub(super) fn new(others: impl Iterator<Item = &'a Object>) -> Self {
         let mut by_object: BTreeMap<ObjectRef, Vec<&'a str>> = BTreeMap::new();
         for object in others.filter(|o| o.id.kind == "WorkloadRebalancer") {
-            let listed = object.at(&["spec", "workloads"]).and_then(Value::as_array);
-            for id in listed.into_iter().flatten().filter_map(|w| ObjectRef::deserialize(w).ok()) {
-                by_object.entry(id).or_default().push(&object.id.name);
+            let spec: RebalancerSpec = schema::read(object, "spec", "invalid-policy").unwrap_or_default();
+            for target in spec.workloads {
+                by_object.entry(target.into()).or_default().push(&object.id.name);
             }
         }
         Self { by_object }

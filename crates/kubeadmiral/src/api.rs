@@ -9,6 +9,14 @@ use federate_kubernetes::Labels;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 use federate_kubernetes::selector::Requirement;
 
+mod cluster;
+mod profile;
+mod type_config;
+
+pub(super) use cluster::{ClusterSpec, ClusterStatus, Resources};
+pub(super) use profile::{PluginSet, ProfileSpec};
+pub(super) use type_config::{SourceType, TypeConfigSpec};
+
 const COUNT: Shape = Shape::Integer(0, i64::MAX);
 
 const REQUIREMENT: Shape = Shape::Object(&[&[

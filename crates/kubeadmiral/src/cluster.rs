@@ -1,61 +1,46 @@
 //! Reads `FederatedCluster` into the neutral cluster.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Apis, Capacity, Cluster, Object, Taint};
+use federate_kubernetes::{Apis, Capacity, Cluster, Finding, Object, Taint, schema};
+
+use super::api::{ClusterSpec, ClusterStatus, Resources};
 
 /// Reads a valid inventory object. Without `status` the cluster is joined, ready and serves every API; with
 /// `strict` it is and does none of that.
-pub(super) fn read(object: &Object, strict: bool) -> Cluster {
-    let status = object.at(&["status"]).filter(|v| !v.is_null());
-    let known = status.is_some() || strict;
-    Cluster {
-        taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
-        apis: if known { Apis::Listed(apis(object)) } else { Apis::All },
-        capacity: object.at(&["status", "resources"]).filter(|v| !v.is_null()).map(capacity),
-        joined: !known || condition(status, "Joined"),
-        ready: !known || condition(status, "Ready"),
+pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
+    let known = strict || object.at(&["status"]).is_some_and(|status| !status.is_null());
+    let spec: ClusterSpec = schema::read(object, "spec", "invalid-cluster")?;
+    let status: ClusterStatus = schema::read(object, "status", "invalid-cluster")?;
+    let holds = |kind: &str| status.conditions.iter().any(|c| c.kind == kind && c.status == "True");
+    let (joined, ready) = (!known || holds("Joined"), !known || holds("Ready"));
+    let served = status.api_resource_types.into_iter().map(|api| {
+        let api_version =
+            if api.group.is_empty() { api.version } else { format!("{}/{}", api.group, api.version) };
+        (api_version, api.kind)
+    });
+    let taints = spec.taints.into_iter();
+    Ok(Cluster {
+        taints: taints.map(|t| Taint { key: t.key, value: t.value, effect: t.effect }).collect(),
+        apis: if known { Apis::Listed(served.collect()) } else { Apis::All },
+        capacity: status.resources.map(capacity),
+        joined,
+        ready,
         ..Cluster::of(object)
-    }
-}
-
-fn list(value: Option<&Value>) -> &[Value] {
-    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn taint(value: &Value) -> Taint {
-    Taint { key: text(value, "key"), value: text(value, "value"), effect: text(value, "effect") }
-}
-
-/// Whether any condition of that type is true.
-fn condition(status: Option<&Value>, kind: &str) -> bool {
-    let is = |c: &Value, key: &str, want: &str| c.get(key).and_then(Value::as_str) == Some(want);
-    list(status.and_then(|s| s.get("conditions")))
-        .iter()
-        .any(|c| is(c, "type", kind) && is(c, "status", "True"))
-}
-
-fn apis(object: &Object) -> BTreeSet<(String, String)> {
-    let served = |api: &Value| {
-        let (group, version) = (text(api, "group"), text(api, "version"));
-        let api_version = if group.is_empty() { version } else { format!("{group}/{version}") };
-        (api_version, text(api, "kind"))
-    };
-    list(object.at(&["status", "apiResourceTypes"])).iter().map(served).collect()
+    })
 }
 
 /// The resources that a `FederatedCluster`'s status states.
-pub(super) fn capacity(resources: &Value) -> Capacity {
-    let amounts = |key: &str| {
-        let entries = resources.get(key).and_then(Value::as_object).into_iter().flatten();
-        entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
+pub(super) fn capacity(resources: Resources) -> Capacity {
+    let amounts = |entries: BTreeMap<String, Value>| {
+        entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
-    Capacity { allocatable: amounts("allocatable"), available: amounts("available"), ..Capacity::default() }
+    Capacity {
+        allocatable: amounts(resources.allocatable),
+        available: amounts(resources.available),
+        ..Capacity::default()
+    }
 }

@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef, schema};
 use federate_repo::{Claimed, Config, Repo, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -56,6 +57,7 @@ mod trigger;
 mod types;
 mod validate;
 
+use api::Resources;
 use decide::Decision;
 use namespaces::Namespaces;
 use overrides::{OverridePolicy, OverrideSpec};
@@ -140,11 +142,12 @@ impl Dialect for KubeAdmiral {
     }
 
     fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        Ok(cluster::read(object, strict))
+        cluster::read(object, strict)
     }
 
     fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
-        Some(cluster::capacity(&capacity::resources(nodes, pods, &[]).write()))
+        let written = capacity::resources(nodes, pods, &[]).write();
+        Some(cluster::capacity(Resources::deserialize(&written).ok()?))
     }
 
     fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
@@ -204,13 +207,12 @@ impl<'a> KubeAdmiralPlane<'a> {
         }
         let mut overrides = BTreeMap::new();
         for object in of(Role::Override) {
-            let spec = object.at(&["spec"]).cloned().unwrap_or_default();
-            match serde_json::from_value::<Option<OverrideSpec>>(spec) {
+            match schema::read::<OverrideSpec>(object, "spec", "invalid-policy") {
                 Ok(spec) => {
-                    let rules = spec.unwrap_or_default().override_rules;
+                    let rules = spec.override_rules;
                     overrides.insert(object.id.clone(), OverridePolicy { object, rules });
                 }
-                Err(e) => findings.push(Finding::error("invalid-policy", object, e.to_string()).at("/spec")),
+                Err(finding) => findings.push(finding),
             }
         }
         let configs: Vec<&Object> = of(Role::Other).filter(|o| o.id.kind == "FederatedTypeConfig").collect();

@@ -8,7 +8,7 @@ use super::api::PolicySpec;
 use super::cluster_preferences::ClusterPreferences;
 use super::profile::Plugins;
 use super::{hash, keys};
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, schema};
 
 const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
 
@@ -28,14 +28,7 @@ pub(super) struct Policy<'a> {
 impl<'a> Policy<'a> {
     /// Reads a policy that passed validation.
     pub(super) fn new(object: &'a Object, clusters: &[Cluster]) -> Result<Self, Finding> {
-        let spec = object.at(&["spec"]).filter(|spec| !spec.is_null());
-        let read = spec.map_or(Ok(PolicySpec::default()), |spec| {
-            serde_path_to_error::deserialize::<_, PolicySpec>(spec.clone())
-        });
-        let spec = read.map_err(|e| {
-            let pointer = e.path().to_string().replace('.', "/");
-            Finding::error("invalid-policy", object, e.inner().to_string()).at(format!("/spec/{pointer}"))
-        })?;
+        let spec: PolicySpec = schema::read(object, "spec", "invalid-policy")?;
         let raw = object.at(&["spec"]).unwrap_or(&Value::Null);
         let (content, stored_content) = (hash::policy(raw), hash::stored_policy(raw));
         Ok(Self {

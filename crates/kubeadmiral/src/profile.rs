@@ -4,9 +4,9 @@
 //! disables all), and the enabled ones come after them. A plugin that occurs twice, is unknown, or does not
 //! belong to the point makes the profile invalid.
 
-use serde_json::Value;
+use federate_kubernetes::{Object, schema};
 
-use federate_kubernetes::Object;
+use super::api::{PluginSet, ProfileSpec};
 
 /// A plugin that refuses clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,15 +123,16 @@ impl Plugins {
     /// The plugins of a `SchedulingProfile`, or why it cannot be used.
     pub(super) fn of(profile: &Object) -> Result<Self, String> {
         let default = Self::default();
-        let at = |point: &str| profile.at(&["spec", "plugins", point]);
+        let spec: ProfileSpec = schema::read(profile, "spec", "invalid-policy").map_err(|e| e.message)?;
+        let points = spec.plugins;
         Ok(Self {
-            filters: configured("filter", default.filters, at("filter"), |name| {
+            filters: configured("filter", default.filters, &points.filter, |name| {
                 Filter::ALL.into_iter().find(|f| f.name() == name)
             })?,
-            scores: configured("score", default.scores, at("score"), |name| {
+            scores: configured("score", default.scores, &points.score, |name| {
                 Score::ALL.into_iter().find(|s| s.name() == name)
             })?,
-            selects: configured("select", default.selects, at("select"), |name| {
+            selects: configured("select", default.selects, &points.select, |name| {
                 Select::ALL.into_iter().find(|s| s.name() == name)
             })?,
         })
@@ -141,17 +142,14 @@ impl Plugins {
 fn configured<P: Copy + PartialEq>(
     point: &str,
     default: Vec<P>,
-    settings: Option<&Value>,
+    settings: &PluginSet,
     find: impl Fn(&str) -> Option<P>,
 ) -> Result<Vec<P>, String> {
-    let names = |key: &str| -> Vec<&str> {
-        let list = settings.and_then(|s| s.get(key)).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|plugin| plugin.get("name")?.as_str()).collect()
+    let disables = |plugin: &P| {
+        settings.disabled.iter().any(|disabled| disabled.name == "*" || find(&disabled.name) == Some(*plugin))
     };
-    let disabled = names("disabled");
-    let mut plugins: Vec<P> = default;
-    plugins.retain(|p| !disabled.contains(&"*") && !disabled.iter().any(|name| find(name) == Some(*p)));
-    for name in names("enabled") {
+    let mut plugins: Vec<P> = default.into_iter().filter(|plugin| !disables(plugin)).collect();
+    for name in settings.enabled.iter().map(|enabled| enabled.name.as_str()) {
         let Some(plugin) = find(name) else {
             return Err(format!("`{name}` is not a {point} plugin"));
         };
@@ -165,7 +163,7 @@ fn configured<P: Copy + PartialEq>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

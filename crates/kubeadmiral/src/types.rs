@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::api::{SourceType, TypeConfigSpec};
 use super::keys;
-use federate_kubernetes::Object;
+use federate_kubernetes::{Object, schema};
 
 /// The configuration of a federated kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,9 +61,7 @@ impl Types {
                 types.insert((api_version.to_owned(), kind.to_owned()), shipped(kind));
             }
         }
-        for object in own {
-            types.insert(source(object), read(object));
-        }
+        types.extend(own.map(read));
         Self(types)
     }
 
@@ -72,24 +71,18 @@ impl Types {
     }
 }
 
-fn source(object: &Object) -> (String, String) {
-    let of = |key: &str| object.text(&["spec", "sourceType", key]);
-    let (group, version) = (of("group"), of("version"));
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    (api_version, of("kind").to_owned())
-}
-
-fn read(object: &Object) -> TypeConfig {
-    let path = object.text(&["spec", "pathDefinition", "replicasSpec"]);
-    let groups = object.at(&["spec", "controllers"]).and_then(Value::as_array).into_iter().flatten();
-    let names = |group: &Value| -> Option<Vec<String>> {
-        Some(group.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-    };
-    TypeConfig {
+/// Reads a type configuration that passed validation: the kind that is federated, and how.
+fn read(object: &Object) -> ((String, String), TypeConfig) {
+    let spec: TypeConfigSpec = schema::read(object, "spec", "invalid-type-config").unwrap_or_default();
+    let path = &spec.path_definition.replicas_spec;
+    let config = TypeConfig {
         replicas: path.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
-        controllers: groups.filter_map(names).collect(),
+        controllers: spec.controllers,
         scales: object.annotation(keys::SCALE_TARGET).is_some_and(|path| !path.is_empty()),
-    }
+    };
+    let SourceType { group, version, kind } = spec.source_type;
+    let api_version = if group.is_empty() { version } else { format!("{group}/{version}") };
+    ((api_version, kind), config)
 }
 
 /// The shipped configuration of a kind.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use federate_kubernetes::schema::{Field, Schema, Shape};
+use federate_kubernetes::schema::{self, Field, Schema, Shape};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object};
 
@@ -142,12 +142,57 @@ federate_kubernetes::crd! {
     }
 }
 
+federate_kubernetes::crd! {
+    /// The `status` of a cluster.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ClusterStatus {
+        pub conditions: Vec<ClusterCondition> = optional("conditions", Shape::List(0, &ANY_MAP)),
+        pub region: String = optional("region"),
+        pub zones: Vec<String> = optional("zones"),
+    }
+}
+
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ClusterCondition {
+        pub kind: String = optional("type"),
+        pub status: String = optional("status"),
+    }
+}
+
+federate_kubernetes::crd! {
+    /// A `Domain`; its fields are at the top level.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct Domain {
+        pub domain: String = required("domain"),
+    }
+    unread {
+        optional("nameServer", Shape::Text),
+    }
+}
+
+federate_kubernetes::crd! {
+    /// `spec` of a `ServiceDNSRecord`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ServiceRecordSpec {
+        pub domain_ref: String = required("domainRef"),
+        pub record_ttl: i64 = optional("recordTTL"),
+        pub dns_prefix: String = optional("dnsPrefix"),
+        pub external_name: String = optional("externalName"),
+        pub allow_service_without_endpoints: bool = optional("allowServiceWithoutEndpoints"),
+    }
+}
+
+federate_kubernetes::crd! {
+    /// `spec` of an `IngressDNSRecord`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct IngressRecordSpec {
+        pub hosts: Vec<String> = optional("hosts"),
+        pub record_ttl: i64 = optional("recordTTL"),
+    }
+}
+
 /// An object's `spec`; one that is absent reads as empty.
 pub(super) fn spec<T: Default + DeserializeOwned>(object: &Object) -> Result<T, Finding> {
-    let Some(value) = object.at(&["spec"]).filter(|v| !v.is_null()) else { return Ok(T::default()) };
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        Finding::error("invalid-policy", object, format!("`spec.{path}`: {}", error.inner()))
-            .at(format!("/spec/{}", path.replace('.', "/")))
-    })
+    schema::read(object, "spec", "invalid-policy")
 }

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
@@ -149,7 +150,7 @@ impl Dialect for KubeFed {
     }
 
     fn cluster(&self, object: &Object, strict: bool, _: &federate_repo::Config) -> Result<Cluster, Finding> {
-        Ok(cluster::read(object, strict))
+        cluster::read(object, strict)
     }
 
     fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
@@ -200,7 +201,7 @@ struct KubeFedPlane<'a> {
     /// By namespace and name.
     preferences: BTreeMap<&'a str, BTreeMap<&'a str, Preference<'a>>>,
     /// Domains of DNS records by name.
-    domains: BTreeMap<&'a str, &'a Object>,
+    domains: BTreeMap<&'a str, api::Domain>,
     /// DNS records.
     records: Vec<&'a Object>,
     /// Records of the versions of objects that were sent.
@@ -240,7 +241,7 @@ impl<'a> KubeFedPlane<'a> {
             preferences: BTreeMap::new(),
             domains: valid(Role::Other)
                 .filter(|o| o.id.kind == "Domain" && o.id.namespace.as_deref() == Some(&config.namespace))
-                .map(|o| (o.id.name.as_str(), o))
+                .map(|o| (o.id.name.as_str(), api::Domain::deserialize(&o.body).unwrap_or_default()))
                 .collect(),
             records: valid(Role::Placement).filter(|o| dns::is_record(o)).collect(),
             sent: valid(Role::Other).filter(|o| member::is_record(&o.id.kind)).collect(),

@@ -9,6 +9,10 @@ use serde_json::Value;
 use federate_kubernetes::schema::{Schema, Shape};
 use federate_kubernetes::selector::LabelSelector;
 
+mod cluster;
+
+pub(super) use cluster::{ClusterSpec, ClusterStatus, Condition, Time, Usage};
+
 federate_kubernetes::crd! {
     /// `spec.policy`. Policies that differ only in `numberOfClusters` share a snapshot.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::api::{ClusterSpec, ClusterStatus, Condition, Time, Usage};
 use super::version::Behaviour;
-use federate_kubernetes::object::string_map;
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint};
+use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint, schema};
 
 /// The longest age of a heartbeat, and of bad health.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
@@ -24,35 +24,39 @@ const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
 /// The property with the version of Kubernetes in a cluster.
 const VERSION: &str = "k8s.io/k8s-version";
 
-/// The year 1: what Go reads from a time that is absent.
-const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
-
 /// Reads an inventory object. One in git has no agent status; without `strict` it then counts as joined and
 /// healthy.
 pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
-    let agents = object.at(&["status", "agentStatus"]).filter(|v| !v.is_null());
-    let agent = list(agents).iter().find(|a| has_text(a, "type", "MemberAgent"));
-    let known = agents.is_some() || strict;
-    let joined = agent.and_then(|a| condition(a, "Joined"));
-    let healthy = agent.and_then(|a| condition(a, "Healthy"));
-    let is_true = |c: Option<&Value>| c.is_some_and(|c| has_text(c, "status", "True"));
-    let unhealthy = healthy.filter(|c| !has_text(c, "status", "True"));
+    let spec: ClusterSpec = schema::read(object, "spec", "invalid-cluster").unwrap_or_default();
+    let status: ClusterStatus = schema::read(object, "status", "invalid-cluster").unwrap_or_default();
+    let known = status.agent_status.is_some() || strict;
+    let agent = status.agent_status.iter().flatten().find(|agent| agent.kind == "MemberAgent");
+    let joined = agent.and_then(|a| condition(&a.conditions, "Joined"));
+    let healthy = agent.and_then(|a| condition(&a.conditions, "Healthy"));
+    let is_true = |c: Option<&Condition>| c.is_some_and(|c| c.status == "True");
+    let unhealthy = healthy.filter(|c| c.status != "True");
+    // They count once the cluster has the condition of their collection.
+    let namespaces = condition(&status.conditions, "NamespaceCollectionSucceeded");
     let mut cluster = Cluster::of(object);
     if behaviour.member_name_label {
         cluster.labels.insert(MEMBER_NAME.to_owned(), object.id.name.clone());
     }
     Cluster {
-        taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
-        capacity: object.at(&["status", "resourceUsage"]).filter(|v| !v.is_null()).map(capacity),
-        kubernetes: properties(object).remove(VERSION),
-        properties: properties(object),
+        taints: spec
+            .taints
+            .into_iter()
+            .map(|t| Taint { key: t.key, value: t.value, effect: t.effect })
+            .collect(),
+        kubernetes: status.properties.get(VERSION).map(|property| property.value.clone()),
+        properties: status.properties.into_iter().map(|(name, property)| (name, property.value)).collect(),
         joined: !known || is_true(joined),
         ready: !known || is_true(healthy),
         liveness: Liveness {
-            heartbeat: agent.map(|a| time(a, "lastReceivedHeartbeat")),
-            unready_since: unhealthy.map(|c| time(c, "lastTransitionTime")),
+            heartbeat: agent.map(|a| a.last_received_heartbeat.0),
+            unready_since: unhealthy.map(|c| c.last_transition_time.0),
         },
-        namespaces: namespaces(object),
+        namespaces: namespaces.map(|_| status.namespaces.into_keys().collect()),
+        capacity: status.resource_usage.map(capacity),
         ..cluster
     }
 }
@@ -84,7 +88,7 @@ pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<In
     } else if !cluster.joined && cluster.liveness.heartbeat.is_none() {
         Some(Ineligible::Offline)
     } else if let Some(age) = silent {
-        let never = cluster.liveness.heartbeat == Some(LONG_AGO);
+        let never = cluster.liveness.heartbeat == Some(Time::ZERO.0);
         Some(if never { Ineligible::NeverHeard } else { Ineligible::Silent(age) })
     } else if !cluster.joined {
         Some(Ineligible::NotJoined)
@@ -135,54 +139,21 @@ impl Ineligible {
     }
 }
 
-fn list(value: Option<&Value>) -> &[Value] {
-    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn has_text(value: &Value, key: &str, what: &str) -> bool {
-    text(value, key) == what
-}
-
-fn time(value: &Value, key: &str) -> Timestamp {
-    text(value, key).parse().unwrap_or(LONG_AGO)
-}
-
-fn condition<'v>(value: &'v Value, kind: &str) -> Option<&'v Value> {
-    list(value.get("conditions")).iter().find(|c| has_text(c, "type", kind))
-}
-
-fn taint(value: &Value) -> Taint {
-    let of = |key| text(value, key).to_owned();
-    Taint { key: of("key"), value: of("value"), effect: of("effect") }
-}
-
-fn properties(object: &Object) -> BTreeMap<String, String> {
-    let all = object.at(&["status", "properties"]).and_then(Value::as_object);
-    all.into_iter().flat_map(Map::iter).map(|(name, p)| (name.clone(), text(p, "value").to_owned())).collect()
-}
-
-/// Reads `status.resourceUsage`.
-pub(super) fn capacity(usage: &Value) -> Capacity {
-    let amounts = |key: &str| {
-        let entries = usage.get(key).and_then(Value::as_object).into_iter().flatten();
-        entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
+/// The resources of `status.resourceUsage`.
+pub(super) fn capacity(usage: Usage) -> Capacity {
+    let amounts = |entries: BTreeMap<String, Value>| {
+        entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
     Capacity {
-        total: amounts("capacity"),
-        allocatable: amounts("allocatable"),
-        available: amounts("available"),
+        total: amounts(usage.capacity),
+        allocatable: amounts(usage.allocatable),
+        available: amounts(usage.available),
         shapes: None,
     }
-}
-
-/// The namespaces of a cluster count once it has the condition of their collection.
-fn namespaces(object: &Object) -> Option<std::collections::BTreeSet<String>> {
-    condition(object.at(&["status"])?, "NamespaceCollectionSucceeded")?;
-    Some(string_map(object.at(&["status", "namespaces"])).into_keys().collect())
 }
 
 #[cfg(test)]

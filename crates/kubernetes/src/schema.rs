@@ -15,7 +15,7 @@ mod cursor;
 mod nearest;
 mod refusals;
 
-pub use crd::Schema;
+pub use crd::{Schema, read};
 pub use cursor::Cursor;
 pub use nearest::{nearest, similar};
 pub use refusals::{Refusals, Rules, check_by};

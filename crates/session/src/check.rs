@@ -19,6 +19,7 @@ impl Session {
 
     /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
+        let broken = self.inspect();
         let mut found = self.findings();
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
@@ -28,6 +29,7 @@ impl Session {
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
         engine.mistakes(self.rendering(), kubernetes, &mut found);
+        found.extend(broken);
         found.extend(self.secrets_in_clear());
         found.extend(self.missing());
         if self.clusters().is_empty() {

@@ -363,10 +363,20 @@ impl Session {
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {
-        self.rendering.get_or_init(|| {
-            let fresh = self.planned.get().is_none() && self.lock().is_none();
-            if fresh { self.engine().render() } else { self.engine().manifests(self.planned().clone()) }
-        })
+        self.rendering.get_or_init(|| self.engine().manifests(self.take_planned()))
+    }
+
+    /// Renders as [`rendering`](Self::rendering) does, and returns the findings about fields that overrides break.
+    pub(crate) fn inspect(&self) -> Vec<Finding> {
+        let (rendering, found) = self.engine().inspect(self.take_planned());
+        drop(self.rendering.set(rendering));
+        found
+    }
+
+    /// The plan to render. One that nobody else has asked for is not kept twice.
+    fn take_planned(&self) -> Planned {
+        let fresh = self.planned.get().is_none() && self.lock().is_none();
+        if fresh { self.engine().plan() } else { self.planned().clone() }
     }
 
     /// The variants of an object for the clusters, as values instead of text.

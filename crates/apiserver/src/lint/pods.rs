@@ -49,6 +49,22 @@ pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
     found.0
 }
 
+/// Whether this text at this place of an object, which has a text there already, is no problem.
+pub(super) fn is_plain(kind: &str, pointer: &str, text: &str) -> bool {
+    let Some(below) = spec_of(kind).and_then(|spec| pointer.strip_prefix(spec)) else { return false };
+    let mut tokens = below.split('/').skip(1);
+    let mut next = || tokens.next().unwrap_or_default();
+    let list = next();
+    let (_, field) = (next(), next());
+    let rest: Vec<&str> = tokens.collect();
+    matches!(list, "containers" | "initContainers")
+        && match (field, rest.as_slice()) {
+            ("image", []) => !text.is_empty() && text.trim() == text,
+            ("args" | "command", [_]) | ("env", [_, "value"]) => true,
+            _ => false,
+        }
+}
+
 struct Pods(Vec<Problem>);
 
 impl Pods {

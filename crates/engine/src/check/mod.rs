@@ -10,7 +10,7 @@ use federate_dialect::References;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 
-use super::{Engine, Rendering};
+use super::{Engine, Planned, Rendering};
 
 mod builtin;
 mod clusters;
@@ -35,12 +35,29 @@ const LISTED: usize = 5;
 const WITHOUT_EFFECT: [&str; 2] = ["unused-policy", "unused-override"];
 
 impl Engine<'_> {
+    /// Renders the manifests of a plan. Returns also the findings about fields that overrides break.
+    pub fn inspect(&self, planned: Planned) -> (Rendering, Vec<Finding>) {
+        let wrapped = self.wrapped();
+        let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
+        let kinds = templates::Kinds::new(self.repo);
+        let (rendering, broken) = self.inspected(planned, |object, rendered| {
+            overrides::broken(self.repo, &kinds, &wrapped, object, rendered)
+        });
+        // Many objects have the same finding.
+        let distinct: BTreeSet<Finding> = broken.into_iter().flatten().collect();
+        (rendering, distinct.into_iter().collect())
+    }
+
+    /// The objects that federated objects are for.
+    fn wrapped(&self) -> BTreeMap<ObjectRef, ObjectRef> {
+        self.planes.iter().flat_map(|(_, plane)| plane.wrapped()).collect()
+    }
+
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
     /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
     pub fn mistakes(&self, rendering: &Rendering, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
         let references: Vec<(&Object, References)> = self.references().collect();
-        let wrapped: BTreeMap<ObjectRef, ObjectRef> =
-            self.planes.iter().flat_map(|(_, plane)| plane.wrapped()).collect();
+        let wrapped = self.wrapped();
         let kinds = templates::Kinds::new(self.repo);
         let defined = Defined::new(self.repo);
         let releases = releases::Releases::new(self, &rendering.plan, kubernetes);
@@ -61,7 +78,7 @@ impl Engine<'_> {
         let dated =
             templates.flat_map_iter(|template| releases::findings(&releases, &kinds, &template.object));
         found.extend(dated.collect::<Vec<_>>());
-        found.extend(overrides::broken(self.repo, &kinds, &wrapped, rendering, &releases));
+        found.extend(overrides::unserved(self.repo, &kinds, rendering, &releases));
         found.extend(overrides::containers(self.repo, &references));
         found.extend(releases::unknown(self.repo));
         found.extend(builtin::unserved(self.repo, &kinds, &releases));

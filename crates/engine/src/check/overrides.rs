@@ -1,12 +1,13 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_apiserver::lint::{Problem, near_path};
-use federate_dialect::{OverrideChange, References};
+use federate_apiserver::lint::{Problem, is_plain, near_path};
+use federate_dialect::{OverrideChange, References, Rendered};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
@@ -15,67 +16,95 @@ use super::templates::{Kinds, by, finding, template as template_of};
 use super::{distinct, instead};
 use crate::{Manifest, Rendering};
 
-/// Problems of manifests that their templates do not have, at the override that causes each.
+/// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
+/// federated objects by the objects that they are for.
 pub(super) fn broken(
     repo: &Repo,
     kinds: &Kinds,
-    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
+    wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
+    object: &ObjectRef,
+    rendered: &Rendered,
+) -> Vec<Finding> {
+    if rendered.changes.iter().all(|change| change.paths.is_empty()) {
+        return Vec::new();
+    }
+    let mut found = renamed(repo, &rendered.changes, object);
+    let template = repo.template(object).map(|template| Cow::Borrowed(&template.object.body));
+    let template = template.or_else(|| Some(Cow::Owned(template_of(repo, wrapped.get(object)?, object)?)));
+    let template = template.unwrap_or_default();
+    let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
+    let Some(kind) = kinds.get(&rendered.body) else { return found };
+    if paths.all(|path| is_plain(&kind, path, &template, &rendered.body)) {
+        return found;
+    }
+    let now = kinds.problems(&rendered.body, "");
+    if now.is_empty() {
+        return found;
+    }
+    let before = kinds.problems(&template, "");
+    let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
+    let by = by(object);
+    found.extend(new.filter_map(|problem| caused(repo, &rendered.changes, problem, object, &by)));
+    found
+}
+
+/// Fields and values in overridden manifests that the clusters that receive them do not serve. Those of templates are
+/// reported with the templates.
+pub(super) fn unserved(
+    repo: &Repo,
+    kinds: &Kinds,
     rendering: &Rendering,
     releases: &Releases<'_>,
 ) -> Vec<Finding> {
-    let targets: BTreeMap<&ObjectRef, &ObjectRef> =
-        wrapped.iter().map(|(own, target)| (target, own)).collect();
+    if !releases.are_known() {
+        return Vec::new();
+    }
     let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
-        let problems = |body: &Value| -> Vec<(Problem, String)> {
-            let own = kinds.problems(body, "").into_iter().map(|problem| (problem, by(&manifest.object)));
-            let served = || releases.of_clusters(manifest.clusters.iter().map(AsRef::as_ref));
-            own.chain(releases.problems(kinds, body, served)).collect()
+        let served = || releases.of_clusters(manifest.clusters.iter().map(AsRef::as_ref));
+        let now =
+            parsed(&manifest.text).map(|body| releases.problems(kinds, &body, served)).unwrap_or_default();
+        let in_template = |pointer: &str| {
+            let template = repo.template(&manifest.object);
+            template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
         };
-        let identity = renamed(repo, manifest);
-        let now = parsed(&manifest.text).map(|body| problems(&body)).unwrap_or_default();
-        if now.is_empty() {
-            return identity;
-        }
-        let template = repo.template(&manifest.object).map(|template| template.object.body.clone());
-        let template =
-            template.or_else(|| template_of(repo, targets.get(&manifest.object)?, &manifest.object));
-        let before = template.map(|body| problems(&body)).unwrap_or_default();
-        let new =
-            now.into_iter().filter(|(new, _)| !before.iter().any(|(old, _)| old.pointer == new.pointer));
-        let caused = new.filter_map(|(problem, by)| caused(repo, manifest, problem, &by));
-        identity.into_iter().chain(caused).collect()
+        let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
+        new.filter_map(|(problem, by)| caused(repo, &manifest.changes, problem, &manifest.object, &by))
+            .collect()
     };
     let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
     let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
     found.into_iter().collect()
 }
 
-/// The fields that identify an object.
-const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
-
-/// The findings about overrides that turn an object into another one.
-fn renamed(repo: &Repo, manifest: &Manifest) -> Vec<Finding> {
-    let of = |change: &OverrideChange| {
-        let field = IDENTITY.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
-        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
-        let pointer = written(&claimed.object.body, field).unwrap_or_default();
-        let message = format!(
-            "{} changes `{field}` of {}, so that another object is sent",
-            change.policy, manifest.object
-        );
-        let finding = Finding::warning("invalid-override", &claimed.object, message).at(pointer);
-        Some(finding.help("write a template for the other object, and a policy that places it there"))
-    };
-    manifest.changes.iter().filter_map(of).collect()
-}
-
 fn parsed(text: &str) -> Option<Value> {
     federate_yaml::read(text.as_bytes()).documents.pop().map(|document| document.value)
 }
 
+/// The fields that identify an object.
+const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+
+/// The findings about overrides that turn an object into another one.
+fn renamed(repo: &Repo, changes: &[OverrideChange], object: &ObjectRef) -> Vec<Finding> {
+    let of = |change: &OverrideChange| {
+        let field = IDENTITY.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
+        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
+        let pointer = written(&claimed.object.body, field).unwrap_or_default();
+        let message =
+            format!("{} changes `{field}` of {object}, so that another object is sent", change.policy);
+        let finding = Finding::warning("invalid-override", &claimed.object, message).at(pointer);
+        Some(finding.help("write a template for the other object, and a policy that places it there"))
+    };
+    changes.iter().filter_map(of).collect()
+}
+
 /// The finding about a problem, at the override that changed the field.
-fn caused(repo: &Repo, manifest: &Manifest, problem: Problem, by: &str) -> Option<Finding> {
-    let (changes, object) = (&manifest.changes, &manifest.object);
+fn caused(
+    repo: &Repo,
+    changes: &[OverrideChange],
+    problem: Problem,
+    object: &ObjectRef,
+    by: &str,
+) -> Option<Finding> {
     let touches = |path: &String| below(&problem.pointer, path) || below(path, &problem.pointer);
     let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
@@ -137,7 +166,7 @@ pub(super) fn suggest(
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.template(id).map(|template| template.object.body.clone());
         let body = template.or_else(|| template_of(repo, own?, id));
-        body.and_then(|body| near_path(&kinds.get(&body)?, &body, path))
+        body.and_then(|body| near_path(kinds.get(&body)?.as_ref(), &body, path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))
     };

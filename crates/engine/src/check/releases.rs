@@ -48,6 +48,11 @@ impl<'e> Releases<'e> {
         }
     }
 
+    /// Whether any release is known.
+    pub(super) fn are_known(&self) -> bool {
+        self.given.is_some() || self.default.is_some() || !self.reported.is_empty()
+    }
+
     /// The releases to check an object for: those of its clusters, oldest first.
     pub(super) fn of(&self, object: &ObjectRef) -> Vec<Served<'e>> {
         let row = self.plan.placements.binary_search_by(|row| row.object.cmp(object)).ok();
@@ -81,11 +86,11 @@ impl<'e> Releases<'e> {
         body: &Value,
         served: impl Fn() -> Vec<Served<'e>>,
     ) -> Vec<(Problem, String)> {
-        if self.given.is_none() && self.default.is_none() && self.reported.is_empty() {
+        if !self.are_known() {
             return Vec::new();
         }
-        let of_kind = |kind: Kind| dated(&kind, body);
-        let used: Vec<Dated> = kinds.get(body).map(of_kind).unwrap_or_default();
+        let of_kind = |kind: &Kind| dated(kind, body);
+        let used: Vec<Dated> = kinds.get(body).map(|kind| of_kind(&kind)).unwrap_or_default();
         if used.is_empty() {
             return Vec::new();
         }

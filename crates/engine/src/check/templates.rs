@@ -1,5 +1,6 @@
 //! What API servers drop or refuse of templates, by the schemas of Kubernetes and of the repo's CRDs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
@@ -87,11 +88,11 @@ impl Kinds {
     }
 
     /// The kind of an object; `None` if its schema is not known.
-    pub(super) fn get(&self, body: &Value) -> Option<Kind> {
+    pub(super) fn get(&self, body: &Value) -> Option<Cow<'_, Kind>> {
         let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let custom = self.0.get(&(api_version.to_owned(), kind.to_owned())).cloned();
-        custom.or_else(|| Kind::builtin(api_version, kind).filter(Kind::is_known))
+        let custom = self.0.get(&(api_version.to_owned(), kind.to_owned())).map(Cow::Borrowed);
+        custom.or_else(|| Kind::builtin(api_version, kind).filter(Kind::is_known).map(Cow::Owned))
     }
 
     /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.

@@ -31,6 +31,7 @@ mod tasks;
 
 pub use binding::{Binding, EvictionTask, Status};
 pub use policy::TaintPolicy;
+pub(crate) use policy::TaintPolicySpec;
 
 /// The most rounds of controllers at one point in time.
 const ROUNDS: usize = 64;

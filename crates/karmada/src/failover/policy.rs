@@ -4,8 +4,8 @@
 //! it removes any. A missing condition matches nothing, whatever the operator.
 
 use federate_kubernetes::condition::{self, Condition};
-use federate_kubernetes::selector::null_default;
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::schema::{Field, Shape};
+use federate_kubernetes::{Cluster, Object, crd};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,28 +18,34 @@ use crate::capacity::taints::{self, ClusterTaint};
 pub struct TaintPolicy {
     created: Option<Timestamp>,
     name: String,
-    spec: Spec,
+    spec: TaintPolicySpec,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    target_clusters: Option<ClusterAffinity>,
-    #[serde(deserialize_with = "null_default")]
-    add_on_conditions: Vec<Match>,
-    #[serde(deserialize_with = "null_default")]
-    remove_on_conditions: Vec<Match>,
-    #[serde(deserialize_with = "null_default")]
-    taints: Vec<ClusterTaint>,
+crd! {
+    /// `spec` of a `ClusterTaintPolicy`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct TaintPolicySpec {
+        target_clusters: Option<ClusterAffinity> = optional("targetClusters"),
+        add_on_conditions: Vec<Match> = optional("addOnConditions"),
+        remove_on_conditions: Vec<Match> = optional("removeOnConditions"),
+        taints: Vec<ClusterTaint> = required("taints", Shape::List(1, &TAINT)),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Match {
-    condition_type: String,
-    operator: String,
-    #[serde(deserialize_with = "null_default")]
-    status_values: Vec<String>,
+const TAINT: Shape = Shape::Object(&[&[
+    Field::required("key", Shape::Text),
+    Field::required("effect", Shape::Text),
+    Field::optional("value", Shape::Text),
+]]);
+
+crd! {
+    /// What the conditions of a cluster must be.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Match {
+        condition_type: String = required("conditionType"),
+        operator: String = required("operator"),
+        status_values: Vec<String> = required("statusValues"),
+    }
 }
 
 impl Match {

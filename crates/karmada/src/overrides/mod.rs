@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, PlaintextOverrider};
@@ -109,7 +110,7 @@ impl Classes {
 
 impl<'a> OverridePolicy<'a> {
     fn new(object: &'a Object, behaviour: &Behaviour) -> Option<Self> {
-        let mut spec: OverrideSpec = serde_json::from_value(object.at(&["spec"])?.clone()).ok()?;
+        let mut spec: OverrideSpec = OverrideSpec::deserialize(object.at(&["spec"])?).ok()?;
         let mut rules: Vec<Rule> = std::mem::take(&mut spec.override_rules)
             .into_iter()
             .enumerate()

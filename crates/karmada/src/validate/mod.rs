@@ -36,6 +36,12 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         "ResourceInterpreterCustomization" => {
             check_by(customized, object, &schema::CUSTOMIZATION, "invalid-customization")
         }
+        "ClusterTaintPolicy" => {
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+                cluster_affinity(refusals, &spec.field("targetClusters"));
+            };
+            check_by(rules, object, &schema::TAINT_POLICY, "invalid-policy")
+        }
         "FederatedResourceQuota" => crate::quota::validate(object),
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),

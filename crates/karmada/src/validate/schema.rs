@@ -3,7 +3,9 @@
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
 use crate::api::{ClusterSpec, ClusterStatus, OverrideSpec, PropagationSpec};
-use Shape::{Any, Filled, List, Object, Text};
+use crate::failover::TaintPolicySpec;
+use crate::rebalance::RebalancerSpec;
+use Shape::{Any, Filled, Object, Text};
 
 const HEAD: &[Field] =
     &[Field::optional("apiVersion", Text), Field::optional("kind", Text), Field::optional("metadata", Any)];
@@ -20,9 +22,12 @@ pub(super) const CLUSTER: Shape = Object(&[
     &[Field::optional("spec", ClusterSpec::SHAPE), Field::optional("status", ClusterStatus::SHAPE)],
 ]);
 
+/// `ClusterTaintPolicy`.
+pub(super) const TAINT_POLICY: Shape = Object(&[HEAD, &[Field::required("spec", TaintPolicySpec::SHAPE)]]);
+
 /// `WorkloadRebalancer`.
 pub(super) const REBALANCER: Shape =
-    Object(&[HEAD, &[Field::required("spec", Object(&[REBALANCER_SPEC])), Field::optional("status", Any)]]);
+    Object(&[HEAD, &[Field::required("spec", RebalancerSpec::SHAPE), Field::optional("status", Any)]]);
 
 /// `ResourceInterpreterCustomization`.
 pub(super) const CUSTOMIZATION: Shape = Object(&[
@@ -50,16 +55,4 @@ const CUSTOMIZATIONS: &[Field] = &[
     Field::optional("retention", SCRIPT),
     Field::optional("statusAggregation", SCRIPT),
     Field::optional("statusReflection", SCRIPT),
-];
-
-const REBALANCER_SPEC: &[Field] = &[
-    Field::optional("ttlSecondsAfterFinished", i32::SHAPE),
-    Field::required("workloads", List(1, &Object(&[WORKLOAD]))),
-];
-
-const WORKLOAD: &[Field] = &[
-    Field::required("apiVersion", Text),
-    Field::required("kind", Text),
-    Field::required("name", Text),
-    Field::optional("namespace", Text),
 ];

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::status::Status;
 use super::{Failure, Kind};
+use crate::api::{IngressRecordSpec, ServiceRecordSpec};
 use crate::memory::Address;
 use federate_dialect::Hosts;
 use federate_kubernetes::Object;
@@ -27,13 +28,13 @@ struct Endpoint {
 
 /// The endpoints, sorted by name.
 pub(super) fn of(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Value>, Failure> {
-    let endpoints = match status.kind {
-        Kind::Service => service(record, status, hosts)?,
-        Kind::Ingress => ingress(record, status, hosts)?,
+    let (ttl, endpoints) = match &status.kind {
+        Kind::Service(spec) => (spec.record_ttl, service(record, spec, status, hosts)?),
+        Kind::Ingress(spec) => (spec.record_ttl, ingress(spec, status, hosts)?),
     };
-    let ttl = record.at(&["spec", "recordTTL"]).and_then(Value::as_i64).filter(|ttl| *ttl != 0);
+    let ttl = if ttl == 0 { DEFAULT_TTL } else { ttl };
     let written = |endpoint: Endpoint| {
-        let mut value = json!({"dnsName": endpoint.name, "recordTTL": ttl.unwrap_or(DEFAULT_TTL),
+        let mut value = json!({"dnsName": endpoint.name, "recordTTL": ttl,
             "recordType": endpoint.record_type, "targets": endpoint.targets});
         if endpoint.labelled {
             value["labels"] = json!({"serviceName": record.id.name});
@@ -44,16 +45,21 @@ pub(super) fn of(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<
 }
 
 /// The names of a service: by zone, by region and global, for each cluster.
-fn service(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
-    let external = record.text(&["spec", "externalName"]);
+fn service(
+    record: &Object,
+    spec: &ServiceRecordSpec,
+    status: &Status,
+    hosts: &Hosts,
+) -> Result<Vec<Endpoint>, Failure> {
+    let external = spec.external_name.as_str();
     let labelled = !external.is_empty();
     let own = if labelled { external } else { &record.id.name };
     let namespace = record.id.namespace.as_deref().unwrap_or_default();
-    let prefix = format!("{own}.{namespace}.{}.svc", record.text(&["spec", "domainRef"]));
+    let prefix = format!("{own}.{namespace}.{}.svc", spec.domain_ref);
     let domain = &status.domain;
     let global = format!("{prefix}.{domain}");
     let mut endpoints = Vec::new();
-    let alias = record.text(&["spec", "dnsPrefix"]);
+    let alias = &spec.dns_prefix;
     if !alias.is_empty() {
         endpoints.push(Endpoint {
             name: format!("{alias}.{domain}"),
@@ -84,19 +90,18 @@ fn service(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoi
 }
 
 /// One name for each host, with the addresses of all clusters.
-fn ingress(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
+fn ingress(spec: &IngressRecordSpec, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
     let mut targets = BTreeSet::new();
     for entry in &status.entries {
         targets.extend(resolved(&entry.addresses, hosts)?);
     }
-    let names = record.at(&["spec", "hosts"]).and_then(Value::as_array);
-    let endpoint = |name: &str| Endpoint {
-        name: name.to_owned(),
+    let endpoint = |name: &String| Endpoint {
+        name: name.clone(),
         record_type: "A",
         targets: targets.clone(),
         labelled: false,
     };
-    Ok(names.into_iter().flatten().filter_map(Value::as_str).map(endpoint).collect())
+    Ok(spec.hosts.iter().map(endpoint).collect())
 }
 
 /// The addresses behind a load balancer.

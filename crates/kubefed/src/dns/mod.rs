@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::api::{IngressRecordSpec, ServiceRecordSpec, spec};
 use super::memory::{Memory, RecordStatus};
 use super::{KubeFedPlane, NAME};
 use federate_dialect::{
@@ -25,38 +26,39 @@ pub(super) struct Failure {
     help: &'static str,
 }
 
-/// The kind of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A record, by its kind.
+#[derive(Clone, Debug)]
 enum Kind {
-    Service,
-    Ingress,
+    Service(ServiceRecordSpec),
+    Ingress(IngressRecordSpec),
 }
 
 impl Kind {
+    /// Reads a record that passed validation.
     fn of(record: &Object) -> Self {
-        if record.id.kind == "ServiceDNSRecord" { Self::Service } else { Self::Ingress }
-    }
-
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Ingress => "ingress",
+        if record.id.kind == SERVICE_RECORD {
+            Self::Service(spec(record).unwrap_or_default())
+        } else {
+            Self::Ingress(spec(record).unwrap_or_default())
         }
     }
 }
 
+const SERVICE_RECORD: &str = "ServiceDNSRecord";
+
 /// Whether an object is a record.
 pub(super) fn is_record(object: &Object) -> bool {
-    matches!(object.id.kind.as_str(), "ServiceDNSRecord" | "IngressDNSRecord")
+    matches!(object.id.kind.as_str(), SERVICE_RECORD | "IngressDNSRecord")
 }
 
 /// The endpoint of a record.
 pub(super) fn target(record: &Object) -> ObjectRef {
+    let prefix = if record.id.kind == SERVICE_RECORD { "service" } else { "ingress" };
     ObjectRef {
         api_version: record.id.api_version.clone(),
         kind: "DNSEndpoint".to_owned(),
         namespace: record.id.namespace.clone(),
-        name: format!("{}-{}", Kind::of(record).prefix(), record.id.name),
+        name: format!("{prefix}-{}", record.id.name),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Failure, Kind};
 use crate::KubeFedPlane;
+use crate::api::ServiceRecordSpec;
 use crate::memory::{Address, ClusterDns, LoadBalancer, RecordStatus};
 use crate::observe::is_managed;
 use federate_kubernetes::{Cluster, Object};
@@ -32,21 +33,21 @@ pub(super) struct Status {
 /// Computes the status of a record.
 pub(super) fn of(plane: &KubeFedPlane<'_>, record: &Object) -> Result<Status, Failure> {
     let kind = Kind::of(record);
-    let domain = match kind {
-        Kind::Service => domain(plane, record)?,
-        Kind::Ingress => String::new(),
+    let domain = match &kind {
+        Kind::Service(spec) => domain(plane, &spec.domain_ref)?,
+        Kind::Ingress(_) => String::new(),
     };
     let ready = plane.clusters.iter().filter(|c| c.ready);
-    let entries = ready.map(|cluster| match kind {
-        Kind::Service => service(plane, record, cluster),
-        Kind::Ingress => Ok(entry(cluster, ingress(plane, record, &cluster.name))),
+    let entries = ready.map(|cluster| match &kind {
+        Kind::Service(spec) => service(plane, record, spec, cluster),
+        Kind::Ingress(_) => Ok(entry(cluster, ingress(plane, record, &cluster.name))),
     });
-    Ok(Status { kind, domain, entries: entries.collect::<Result<_, _>>()? })
+    let entries = entries.collect::<Result<_, _>>()?;
+    Ok(Status { kind, domain, entries })
 }
 
-fn domain(plane: &KubeFedPlane<'_>, record: &Object) -> Result<String, Failure> {
-    let name = record.text(&["spec", "domainRef"]);
-    let found = plane.domains.get(name).map(|domain| domain.text(&["domain"]).to_owned());
+fn domain(plane: &KubeFedPlane<'_>, name: &str) -> Result<String, Failure> {
+    let found = plane.domains.get(name).map(|found| found.domain.clone());
     found.ok_or_else(|| Failure {
         reason: "DomainNotFound",
         message: format!("there is no Domain `{name}` in namespace `{}`", plane.config.namespace),
@@ -54,7 +55,12 @@ fn domain(plane: &KubeFedPlane<'_>, record: &Object) -> Result<String, Failure> 
     })
 }
 
-fn service(plane: &KubeFedPlane<'_>, record: &Object, cluster: &Cluster) -> Result<Entry, Failure> {
+fn service(
+    plane: &KubeFedPlane<'_>,
+    record: &Object,
+    spec: &ServiceRecordSpec,
+    cluster: &Cluster,
+) -> Result<Entry, Failure> {
     if cluster.region.is_empty() || cluster.zones.is_empty() {
         let message =
             format!("cluster `{}` has no region or no zones, and all ready clusters must", cluster.name);
@@ -66,8 +72,7 @@ fn service(plane: &KubeFedPlane<'_>, record: &Object, cluster: &Cluster) -> Resu
         let found = plane.input.live.get(&cluster.name, "", kind, id.namespace.as_deref(), &id.name);
         found.filter(|object| is_managed(object))
     };
-    let unconditional = record.at(&["spec", "allowServiceWithoutEndpoints"]).is_some_and(|v| v == true);
-    let answers = unconditional || managed("Endpoints").is_some_and(has_addresses);
+    let answers = spec.allow_service_without_endpoints || managed("Endpoints").is_some_and(has_addresses);
     let addresses = managed("Service").filter(|_| answers).map(addresses).unwrap_or_default();
     Ok(entry(cluster, addresses))
 }
@@ -110,7 +115,7 @@ fn addresses(object: &Object) -> Vec<Address> {
 impl Status {
     /// The status as the record carries it.
     pub(super) fn written(&self) -> RecordStatus {
-        let of_service = self.kind == Kind::Service;
+        let of_service = matches!(self.kind, Kind::Service(_));
         let entry = |entry: &Entry| ClusterDns {
             cluster: entry.cluster.clone(),
             load_balancer: LoadBalancer { ingress: entry.addresses.clone() },

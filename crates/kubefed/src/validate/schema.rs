@@ -1,13 +1,14 @@
 //! The definitions of `KubeFed`'s objects. What the dialect reads of them is declared in `api`. Connection details
 //! are not required here.
 
-use crate::api::{ConfigSpec, FederatedSpec, PreferenceSpec, TypeConfigSpec};
+use crate::api::{
+    ClusterStatus, ConfigSpec, Domain, FederatedSpec, IngressRecordSpec, PreferenceSpec, ServiceRecordSpec,
+    TypeConfigSpec,
+};
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use Shape::{Any, Bool, Filled, Integer, List, Map, Object, OneOf, Text};
+use Shape::{Any, Filled, List, Map, Object, OneOf, Text};
 
-const INT64: Shape = Integer(i64::MIN, i64::MAX);
-const TEXTS: Shape = List(0, &Text);
 const ANY_MAP: Shape = Map(&Any);
 
 const HEAD: &[Field] = &[
@@ -26,13 +27,13 @@ pub(super) const PREFERENCE: Shape = Object(&[HEAD, &[Field::required("spec", Pr
 /// `KubeFedCluster`.
 pub(super) const CLUSTER: Shape = Object(&[
     HEAD_WITHOUT_STATUS,
-    &[Field::optional("spec", Object(&[CLUSTER_SPEC])), Field::optional("status", CLUSTER_STATUS)],
+    &[Field::optional("spec", Object(&[CLUSTER_SPEC])), Field::optional("status", ClusterStatus::SHAPE)],
 ]);
 
 /// Federation v1's `Cluster`.
 pub(super) const V1_CLUSTER: Shape = Object(&[
     HEAD_WITHOUT_STATUS,
-    &[Field::optional("spec", ANY_MAP), Field::optional("status", CLUSTER_STATUS)],
+    &[Field::optional("spec", ANY_MAP), Field::optional("status", ClusterStatus::SHAPE)],
 ]);
 
 const HEAD_WITHOUT_STATUS: &[Field] =
@@ -46,35 +47,19 @@ const CLUSTER_SPEC: &[Field] = &[
     Field::optional("disabledTLSValidations", List(0, &OneOf(&["*", "SubjectName", "ValidityPeriod"]))),
 ];
 
-const CLUSTER_STATUS: Shape = Object(&[&[
-    Field::optional("conditions", List(0, &ANY_MAP)),
-    Field::optional("region", Text),
-    Field::optional("zones", TEXTS),
-]]);
-
 /// `FederatedTypeConfig`.
 pub(super) const TYPE_CONFIG: Shape = Object(&[HEAD, &[Field::required("spec", TypeConfigSpec::SHAPE)]]);
 
 /// `KubeFedConfig`.
 pub(super) const CONFIG: Shape = Object(&[HEAD, &[Field::required("spec", ConfigSpec::SHAPE)]]);
 
-/// `Domain`: its fields are at the top level.
-pub(super) const DOMAIN: Shape =
-    Object(&[HEAD, &[Field::required("domain", Text), Field::optional("nameServer", Text)]]);
+/// `Domain`.
+pub(super) const DOMAIN: Shape = Object(&[HEAD, Domain::FIELDS]);
 
 /// `ServiceDNSRecord`.
-pub(super) const SERVICE_RECORD: Shape = Object(&[HEAD, &[Field::required("spec", Object(&[SERVICE_SPEC]))]]);
-
-const SERVICE_SPEC: &[Field] = &[
-    Field::required("domainRef", Text),
-    RECORD_TTL,
-    Field::optional("dnsPrefix", Text),
-    Field::optional("externalName", Text),
-    Field::optional("allowServiceWithoutEndpoints", Bool),
-];
+pub(super) const SERVICE_RECORD: Shape =
+    Object(&[HEAD, &[Field::required("spec", ServiceRecordSpec::SHAPE)]]);
 
 /// `IngressDNSRecord`.
 pub(super) const INGRESS_RECORD: Shape =
-    Object(&[HEAD, &[Field::optional("spec", Object(&[&[Field::optional("hosts", TEXTS), RECORD_TTL]]))]]);
-
-const RECORD_TTL: Field = Field::optional("recordTTL", INT64);
+    Object(&[HEAD, &[Field::optional("spec", IngressRecordSpec::SHAPE)]]);

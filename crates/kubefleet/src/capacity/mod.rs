@@ -13,9 +13,10 @@ use federate_dialect::probe::Healthz;
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{Capacity, Object};
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Usage;
 use crate::membership::{self, AgentStatus};
 
 mod azure;
@@ -150,7 +151,7 @@ pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
 pub(crate) fn of_nodes(nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
     let (nodes, pods) = (bodies(nodes), bodies(pods));
     let usage = ResourceUsage::of(&nodes, &pods, Timestamp::UNIX_EPOCH);
-    Some(crate::cluster::capacity(&serde_json::to_value(usage).ok()?))
+    Some(crate::cluster::capacity(Usage::deserialize(&serde_json::to_value(usage).ok()?).ok()?))
 }
 
 fn bodies(objects: &[Object]) -> Vec<Value> {

@@ -1,19 +1,14 @@
 //! The definitions of the dialect's objects. What the dialect reads of them is declared where it is read: in `api`,
 //! `selection::api`, `overrides::api`, `rollout::api` and `member::strategy`.
-//!
-//! The identity of a `MemberCluster`, which only the API server of a fleet needs, is not required of an inventory in
-//! git.
 
-use crate::api::Policy;
+use crate::api::{ClusterSpec, ClusterStatus, Policy};
 use crate::member::Strategy as ApplyStrategy;
 use crate::overrides::api::{ObjectSelector, OverrideSpec};
 use crate::rollout::api::{RollingUpdate, StagedSpec};
 use crate::selection::api::ResourceSelector;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use Shape::{Any, Filled, Integer, List, Map, Object, OneOf, Text};
-
-const QUANTITIES: Shape = Map(&Shape::Quantity);
+use Shape::{Any, Integer, List, Object, OneOf, Text};
 
 const HEAD: &[Field] = &[
     Field::optional("apiVersion", Text),
@@ -57,8 +52,8 @@ pub(super) const CLUSTER: Shape = Object(&[&[
     Field::optional("apiVersion", Text),
     Field::optional("kind", Text),
     Field::optional("metadata", Any),
-    Field::optional("spec", Object(&[CLUSTER_SPEC])),
-    Field::optional("status", Object(&[CLUSTER_STATUS])),
+    Field::optional("spec", ClusterSpec::SHAPE),
+    Field::optional("status", ClusterStatus::SHAPE),
 ]]);
 
 const PLACEMENT_SPEC: &[Field] = &[
@@ -85,55 +80,3 @@ const STRATEGY: &[Field] = &[
         ]]),
     ),
 ];
-
-const CLUSTER_SPEC: &[Field] = &[
-    Field::optional("identity", Any),
-    Field::optional("heartbeatPeriodSeconds", Integer(1, 600)),
-    Field::optional("deleteOptions", Any),
-    Field::optional(
-        "taints",
-        List(
-            0,
-            &Object(&[&[
-                Field::required("key", Filled),
-                Field::optional("value", Text),
-                Field::required("effect", OneOf(&["NoSchedule"])),
-            ]]),
-        ),
-    ),
-];
-
-const CLUSTER_STATUS: &[Field] = &[
-    Field::optional("conditions", CONDITIONS),
-    Field::optional("properties", Map(&Object(&[PROPERTY]))),
-    Field::optional("namespaces", Map(&Text)),
-    Field::optional("resourceUsage", Object(&[USAGE])),
-    Field::optional("agentStatus", List(0, &Object(&[AGENT]))),
-];
-
-const PROPERTY: &[Field] = &[Field::required("value", Text), Field::optional("observationTime", Any)];
-
-const USAGE: &[Field] = &[
-    Field::optional("capacity", QUANTITIES),
-    Field::optional("allocatable", QUANTITIES),
-    Field::optional("available", QUANTITIES),
-    Field::optional("observationTime", Any),
-];
-
-const AGENT: &[Field] = &[
-    Field::required("type", Text),
-    Field::optional("conditions", CONDITIONS),
-    Field::optional("lastReceivedHeartbeat", Any),
-];
-
-const CONDITIONS: Shape = List(
-    0,
-    &Object(&[&[
-        Field::required("type", Text),
-        Field::required("status", Text),
-        Field::optional("reason", Text),
-        Field::optional("message", Text),
-        Field::optional("lastTransitionTime", Any),
-        Field::optional("observedGeneration", Any),
-    ]]),
-);

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Shape;
+use crate::{Finding, Object};
 
 /// A type that values of a [`Shape`] are read into.
 pub trait Schema {
@@ -47,6 +49,20 @@ impl<T: Schema> Schema for Vec<T> {
 
 impl<T: Schema> Schema for BTreeMap<String, T> {
     const SHAPE: Shape = Shape::Map(&T::SHAPE);
+}
+
+/// Reads a field of an object, such as `spec`; an absent one reads as the empty value.
+///
+/// The object has been validated by the [`Shape`] of the type, so that what cannot be read is rare, and the error,
+/// under `code`, names the field only.
+pub fn read<T: Default + DeserializeOwned>(
+    object: &Object,
+    field: &str,
+    code: &'static str,
+) -> Result<T, Finding> {
+    let Some(value) = object.at(&[field]).filter(|value| !value.is_null()) else { return Ok(T::default()) };
+    T::deserialize(value)
+        .map_err(|e| Finding::error(code, object, format!("`{field}`: {e}")).at(format!("/{field}")))
 }
 
 /// Declares a struct of a custom resource definition: how it is read, and by [`Schema`] how it is
