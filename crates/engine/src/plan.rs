@@ -179,13 +179,13 @@ impl Engine<'_> {
         let (unplaced, defined) = (Unselected::new(self, findings), Defined::new(self.repo));
         let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
         let everywhere = self.repo.config.unplaced == Unplaced::Everywhere;
-        let why = |object| match self.misspelt(&defined, object) {
-            Some(finding) => NotPlaced { object, finding, claimed: true, near: false },
-            None => {
-                let reason = unplaced.reason(object);
-                let finding = reason.finding(object, everywhere && reason.near);
-                NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
+        let why = |object| {
+            if let Some(finding) = self.misspelt(&defined, object) {
+                return NotPlaced { object, finding, claimed: true, near: false };
             }
+            let reason = unplaced.reason(object);
+            let finding = reason.finding(object, everywhere && reason.near);
+            NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
         };
         templates.map(|template| why(&template.object)).collect()
     }

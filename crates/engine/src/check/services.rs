@@ -86,13 +86,12 @@ fn near(service: &Object, spec: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>
             selector.iter().filter(|(key, value)| pods.labels.get(*key) != Some(value)).collect();
         let [(key, value)] = differing.as_slice() else { return None };
         let keys: Vec<&str> = pods.labels.keys().map(String::as_str).collect();
-        let right = match pods.labels.get(*key) {
-            Some(has) => similar(value, &[has]).map(|has| format!("{key}: {has}"))?,
-            None => {
-                let near = similar(key, &keys)?;
-                let has = pods.labels.get(near).filter(|has| has == value)?;
-                format!("{near}: {has}")
-            }
+        let right = if let Some(has) = pods.labels.get(*key) {
+            similar(value, &[has]).map(|has| format!("{key}: {has}"))?
+        } else {
+            let near = similar(key, &keys)?;
+            let has = pods.labels.get(near).filter(|has| has == value)?;
+            format!("{near}: {has}")
         };
         let message =
             format!("no pods of the repo in the namespace of the Service have the label `{key}: {value}`");
