@@ -67,7 +67,7 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   comments length 1
   comments '.[0].body | contains("invalid-yaml")' true
 
-  # What removes an error that the base has is no error; and the comment is corrected.
+  # A change that removes an error of the base does not fail; the comment is updated.
   git add --all
   git commit --quiet --message broken
   base=$(git rev-parse HEAD)

@@ -12,7 +12,7 @@ check=0
 federate check -- "$folder" || check=$?
 
 if [ -n "$base" ]; then
-  # 0 is no difference, 1 is some, 2 is an error; what can be shown in spite of it is.
+  # 0: no differences, 1: differences, 2: an error; the comment then shows what could still be compared.
   diff=0
   federate diff --keep-going "--from=$base.." -o markdown -- "$folder" >federate-diff.md || diff=$?
   [ "$diff" -le 1 ] || exit "$diff"

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, use_color};
+use federate_apiserver::served::{NEWEST, OLDEST, release};
 use federate_kubernetes::Finding;
 use federate_report::findings;
 use federate_report::table::counted;
@@ -24,6 +25,10 @@ pub(super) struct Check {
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
 
+    /// Check for this version of Kubernetes (1.31) instead of those that the clusters report
+    #[arg(long, value_name = "VERSION", value_parser = kubernetes)]
+    kube_version: Option<u32>,
+
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
@@ -32,6 +37,7 @@ pub(super) struct Check {
 const EXAMPLES: &str = "\
 Examples:
   federate check examples/repo
+  federate check examples/repo --kube-version 1.31
   federate check examples/repo -o json
   federate check --explain unmatched";
 
@@ -41,7 +47,7 @@ impl Check {
             return print(&explanation(code)?).map(|()| Exit::Clean);
         }
         let session = self.args.session(None, None)?;
-        let mut found = session.check();
+        let mut found = session.check_for(self.kube_version);
         if self.args.quiet {
             found.retain(Finding::is_error);
         }
@@ -65,6 +71,14 @@ impl Check {
             (false, false) => Exit::Findings,
         })
     }
+}
+
+/// Parses a version of Kubernetes.
+fn kubernetes(text: &str) -> Result<u32, String> {
+    let known = |release: &u32| (OLDEST..=NEWEST).contains(release);
+    release(text).filter(known).ok_or_else(|| {
+        format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
+    })
 }
 
 /// The page of the book about findings.

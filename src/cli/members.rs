@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
+use super::progress as progress_line;
 use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
@@ -160,6 +161,7 @@ impl Members<'_> {
             Reader::Dump => Surveyed::default(),
             Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
         };
+        self.working("planning");
         let findings = session.findings();
         self.args.report(&session, &findings);
         let incomplete = federate_engine::any_error(&findings);
@@ -184,6 +186,7 @@ impl Members<'_> {
                 if reconciler.compares_no_secrets() {
                     print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
                 }
+                self.working("comparing with the dump");
                 (reconciler.observed(), true)
             }
             Reader::Servers(servers) => {
@@ -199,6 +202,13 @@ impl Members<'_> {
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
 
+    /// Shows what the command does, also after warnings were printed.
+    fn working(&self, phase: &'static str) {
+        if !self.args.quiet {
+            progress_line::start(phase);
+        }
+    }
+
     /// Reads what the plan is made from and only the clusters know.
     #[cfg(feature = "live")]
     fn survey(
@@ -210,6 +220,7 @@ impl Members<'_> {
         if servers.check_access {
             return Ok(Surveyed::default());
         }
+        progress_line::phase("reading the clusters");
         let access = servers.access.access(session);
         let surveyed = session
             .survey(&access, inventory, (self.remember, &self.args.clusters))
@@ -270,7 +281,7 @@ impl Servers<'_> {
         reconciler: &Reconciler<'_>,
         (remember, without_memory): (Option<&Surveyed>, bool),
     ) -> Result<Actions, Fault> {
-        super::progress::stop();
+        progress_line::stop();
         let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {

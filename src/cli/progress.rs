@@ -23,17 +23,20 @@ struct State {
 
 static STATE: Mutex<State> = Mutex::new(State { phase: None, shown: false });
 
-/// Shows that the command works, until [`stop`] is called.
+/// Shows what the command does, until [`stop`] is called.
 pub(super) fn start(phase: &'static str) {
     if !io::stderr().is_terminal() {
         return;
     }
-    state().phase = Some(phase);
-    // Without a thread there is no line, which is no error.
+    if state().phase.replace(phase).is_some() {
+        // The line is on already.
+        return;
+    }
+    // Without a thread there is no line, which is not an error.
     let _ = thread::Builder::new().spawn(tick);
 }
 
-/// Names what the command does now.
+/// Names what the command does now, if the line is on.
 pub(super) fn phase(phase: &'static str) {
     let mut state = state();
     if state.phase.is_some() {

@@ -144,10 +144,10 @@ fn counts_that_an_api_server_refuses_are_refused() {
         let repo = Sandbox::web();
         repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", &format!("replicas: {count}")));
         let ran = repo.run("plan").code(2);
-        let told = format!(
+        let message = format!(
             "`spec.replicas` is {shown}, but an API server only accepts whole numbers from 0 to 2147483647"
         );
-        assert!(ran.err.contains(&told) && ran.err.contains("web.yaml:7:"), "{count}: {ran:#?}");
+        assert!(ran.err.contains(&message) && ran.err.contains("web.yaml:7:"), "{count}: {ran:#?}");
     }
     for weight in ["-1", "0", "1.5", "9223372036854775808"] {
         let repo = Sandbox::web();
@@ -164,6 +164,105 @@ fn counts_that_an_api_server_refuses_are_refused() {
     let repo = Sandbox::web();
     repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 4.0"));
     repo.run("check").code(0);
+}
+
+/// A repo with fields that Kubernetes 1.33 and 1.34 added.
+fn with_releases() -> Sandbox {
+    let repo = Sandbox::web();
+    repo.write(
+        "web.yaml",
+        repo.read("web.yaml").replace(
+            "      containers:",
+            "      hostUsers: false\n      hostnameOverride: web\n      containers:",
+        ),
+    );
+    repo
+}
+
+#[test]
+fn fields_are_checked_for_the_release_of_each_cluster() {
+    let repo = with_releases();
+    repo.run("check").code(0);
+    let ran = repo.run("check --kube-version 1.30").code(1);
+    for part in [
+        "warning[unknown-field]: Kubernetes 1.34 added `spec.template.spec.hostnameOverride` (Kubernetes 1.30):",
+        "warning[feature-gate]: `spec.template.spec.hostUsers` needs the feature gate `UserNamespacesSupport`, on by default since 1.33",
+    ] {
+        assert!(ran.out.contains(part), "{}", ran.out);
+    }
+    repo.run("check --kube-version v1.35.2-gke.7").code(0);
+    let refused = repo.run("check --kube-version 1.99").code(2);
+    assert!(refused.err.contains("from 1.16 to 1.36"), "{}", refused.err);
+    repo.write("federate.yaml", "kubernetesVersion: '1.34'\n");
+    assert!(
+        repo.run("check")
+            .code(1)
+            .out
+            .contains("(Kubernetes 1.34): without it, an API server drops the field")
+    );
+    repo.write("federate.yaml", "kubernetesVersion: newest\n");
+    assert!(repo.run("check").code(2).out.contains("is not a version of Kubernetes"));
+}
+
+#[test]
+fn the_inventory_names_the_releases() {
+    let repo = with_releases();
+    let status = "kind: Cluster
+status:
+  kubernetesVersion: v1.30.4
+  apiEnablements: [{groupVersion: apps/v1, resources: [{kind: Deployment}]}]
+";
+    repo.write("clusters.yaml", repo.read("clusters.yaml").replacen("kind: Cluster\n", status, 1));
+    let ran = repo.run("check").code(1);
+    assert!(ran.out.contains("(Kubernetes 1.30 of m1)"), "{}", ran.out);
+    repo.run("check --kube-version 1.36").code(0);
+}
+
+#[test]
+fn unplaced_templates_warn_fail_or_go_everywhere() {
+    let repo = Sandbox::web();
+    repo.write("note.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: note, namespace: shop}\n");
+    repo.run("plan").code(0);
+    assert!(repo.run("check").code(1).out.contains("warning[unmatched]"));
+    repo.write("federate.yaml", "unplaced: error\n");
+    assert!(
+        repo.run("render --out out")
+            .code(2)
+            .err
+            .contains("error[unmatched]: no policy places ConfigMap shop/note")
+    );
+    assert!(!repo.path("out").exists());
+    repo.write("federate.yaml", "unplaced: everywhere\n");
+    repo.run("check").code(0);
+    let plan = repo.run("plan -o json").code(0).json();
+    let row =
+        plan["placements"].as_array().unwrap().iter().find(|row| row["object"]["name"] == "note").unwrap();
+    assert_eq!(row["clusters"].as_array().unwrap().len(), 2);
+    assert_eq!(plan["unmatched"].as_array().unwrap().len(), 0);
+    let why = repo.run("explain configmap/note").code(0).out;
+    assert!(why.contains("`unplaced: everywhere` in federate.yaml places it in every cluster"), "{why}");
+    repo.run("render --out out").code(0);
+    // A template that a policy selects is not placed everywhere, even if the policy has an error.
+    repo.write(
+        "policy.yaml",
+        repo.read("policy.yaml")
+            + "    spreadConstraints: [{spreadByField: cluster, minGroups: 3, maxGroups: 2}]\n",
+    );
+    let broken = repo.run("plan -o json").code(2).json();
+    assert_eq!(broken["unmatched"][0]["kind"], "Deployment");
+}
+
+#[test]
+fn a_near_miss_is_reported_even_if_it_goes_everywhere() {
+    let repo = Sandbox::web();
+    repo.write("federate.yaml", "unplaced: everywhere\n");
+    repo.write("policy.yaml", repo.read("policy.yaml").replace("name: web\n", "name: wbe\n"));
+    let ran = repo.run("check").code(1);
+    assert!(
+        ran.out.contains("`unplaced: everywhere` places Deployment shop/web in every cluster, although"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

@@ -124,8 +124,8 @@ fn templates_have_limits_together() {
         let text = "{% for i in range(99999) %}{% if cluster.name == i %}{% endif %}{% endfor %}a: 1\n";
         repo = repo.file(&format!("t{n}.yaml.j2"), text);
     }
-    let told = check(&repo);
-    assert!(told.contains("steps") && told.contains("for all clusters"), "{told}");
+    let message = check(&repo);
+    assert!(message.contains("steps") && message.contains("for all clusters"), "{message}");
     // Each fails for the first cluster, after many steps: what fails costs as much as what does not.
     let mut failing = Sandbox::new().file("clusters.yaml", clusters(2, 1));
     for n in 0..8_000 {
@@ -133,12 +133,12 @@ fn templates_have_limits_together() {
         let loops = "{% for i in range(99999) %}{% endfor %}".repeat(6);
         failing = failing.file(&format!("t{n}.yaml.j2"), format!("{loops}{end}"));
     }
-    let told = check(&failing);
-    assert!(told.contains("steps") && told.contains("in total"), "{told}");
+    let message = check(&failing);
+    assert!(message.contains("steps") && message.contains("in total"), "{message}");
     let large =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ cluster.name * 500000 }}}\n";
-    let told = check(&Sandbox::new().file("clusters.yaml", clusters(200, 5)).file("a.yaml.j2", large));
-    assert!(told.contains("a.yaml.j2") && told.contains("MiB of output"), "{told}");
+    let message = check(&Sandbox::new().file("clusters.yaml", clusters(200, 5)).file("a.yaml.j2", large));
+    assert!(message.contains("a.yaml.j2") && message.contains("MiB of output"), "{message}");
     let documents = "{% for i in range(60000) %}\n---\na: {{ i }}\n{% endfor %}\n";
     check(&Sandbox::new().file("clusters.yaml", clusters(2, 1)).file("a.yaml.j2", documents));
 }

@@ -17,7 +17,7 @@ use names::Names;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let mut cluster = prepared(case);
     let mut names = Names::default();
     names.busy = cluster.keeps_namespaces();

@@ -1,7 +1,7 @@
 //! `known-gaps.txt`: cases that are not met, each with its reason.
 //!
 //! A line is `<id>: <reason>` for a case, or `<dialect>/<family>/*: <reason>` for a family that nothing
-//! judges yet. Comments start with `#`.
+//! verifies yet. Comments start with `#`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ impl Gaps {
         self.0.contains_key(id)
     }
 
-    /// Why nothing judges a family.
+    /// Why no test verifies a family.
     pub(crate) fn family(&self, family: &str) -> Option<&str> {
         self.0.get(&format!("{family}/*")).map(String::as_str)
     }

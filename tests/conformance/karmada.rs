@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::{previous, run_with};
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let settings =
         Settings { strict_inventory: true, previous: Previous::new(previous(case)), ..Settings::default() };
     let (ran, ()) = run_with(&case["files"], &settings, config(case), |_, _| ());

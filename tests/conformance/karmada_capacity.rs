@@ -80,7 +80,7 @@ fn damped(case: &Value) -> Result<(), String> {
     };
     let mut stored = condition::find(&before, "Ready").cloned();
     let mut damper = Damper::default();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for observation in list(&case["observations"]) {
         let health = match observation["seen"].as_str() {
             Some("healthy") => Health::Healthy,
@@ -89,10 +89,10 @@ fn damped(case: &Value) -> Result<(), String> {
         };
         let now = start + seconds(&observation["at"]);
         let ready = damper.adjust(stored.as_ref(), ready::condition(health), thresholds, now);
-        told.push(json!({"at": observation["at"], "reason": ready.reason, "status": ready.status}));
+        reported.push(json!({"at": observation["at"], "reason": ready.reason, "status": ready.status}));
         stored = Some(ready);
     }
-    compare(&case["expect"], &json!({"ready": told}))
+    compare(&case["expect"], &json!({"ready": reported}))
 }
 
 fn monitored(case: &Value) -> Result<(), String> {

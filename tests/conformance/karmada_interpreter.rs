@@ -20,7 +20,7 @@ const OPERATIONS: [(&str, Rule); 8] = [
     ("aggregate", Rule::StatusAggregation),
 ];
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let files: Vec<Object> = case["files"].as_array().expect("a list").iter().map(observed).collect();
     let (customizations, objects): (Vec<&Object>, Vec<&Object>) =
         files.iter().partition(|file| file.id.kind == "ResourceInterpreterCustomization");

@@ -15,7 +15,7 @@ use crate::run::{self, Ran, live, previous, run_with};
 /// The statuses that cases record by cluster.
 const PER_CLUSTER: [&str; 2] = ["ClusterNotReady", "ApplyOverridesFailed"];
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let (ran, ()) = run_case(case, |_, _| ());
     let want = &case["expect"];
     let mut got = Map::new();
@@ -73,7 +73,7 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
             "status" => json!(actions.first().map(|(_, _, a)| a.status)),
             "decision" => actions.first().map_or(json!("skip"), |(_, _, a)| json!(decision(a))),
             "decisions" => decisions(&want["decisions"], &actions),
-            other => return Err(format!("`{other}` is not judged")),
+            other => return Err(format!("`{other}` is not verified")),
         };
         got.insert(key.clone(), value);
     }

@@ -13,7 +13,7 @@ use crate::run::{self, observed};
 const PENDING: &str = "kubeadmiral.io/pending-controllers";
 const DEFERRED: &str = "kubeadmiral.io/scheduling-deferred-reasons";
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let mut hub = case["files"].as_array().expect("a list").clone();
     let mut steps = Vec::new();
     for step in case["steps"].as_array().expect("a list") {

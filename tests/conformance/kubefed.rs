@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::{Ran, live, previous, run_with};
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let settings = Settings {
         strict_inventory: true,
@@ -34,9 +34,9 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
         let rows = plan.placements.iter().filter(|row| about(&row.object));
         rows.map(|row| engine.explain(&row.object, plan).expect("an explanation")).collect::<Vec<_>>()
     });
-    let told = |f: &&Finding| f.code == "override-failed" || invalid(&ran.plan, f);
+    let reported = |f: &&Finding| f.code == "override-failed" || invalid(&ran.plan, f);
     let mut errors = ran.findings.iter().filter(|f| f.severity == Severity::Error);
-    let unexpected = errors.find(|f| !told(f));
+    let unexpected = errors.find(|f| !reported(f));
     if let Some(finding) = unexpected {
         return Err(format!("unexpected error {}: {}", finding.code, finding.message));
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::diff::compare;
 use crate::run::{self, observed};
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let mut hub = case["files"].as_array().expect("a list").clone();
     let mut steps = Vec::new();
     for step in case["steps"].as_array().expect("a list") {

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use crate::diff::compare;
 
 pub(crate) fn federate(case: &Value) -> Result<(), String> {
-    judge(case, &Import::default())
+    verify(case, &Import::default())
 }
 
 pub(crate) fn enable(case: &Value) -> Result<(), String> {
-    judge(case, &Import { enable: true, ..Import::default() })
+    verify(case, &Import { enable: true, ..Import::default() })
 }
 
-fn judge(case: &Value, wish: &Import) -> Result<(), String> {
+fn verify(case: &Value, options: &Import) -> Result<(), String> {
     let objects = case["files"].as_array().expect("a list");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let file = File { path: "objects.json".into(), bytes: list.into_bytes().into() };
     let importer =
         importer(federate_session::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
-    let taken = import(&[file], &importer, wish);
+    let taken = import(&[file], &importer, options);
     let messages: Vec<&str> = taken.findings.iter().map(|f| f.message.as_str()).collect();
     if !messages.is_empty() {
         return Err(messages.join("\n"));

@@ -12,7 +12,7 @@ use crate::run::{self, live, run_with};
 /// The actions of one object, by cluster.
 type Acted = Vec<(String, Action)>;
 
-pub(crate) fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let live = live(case);
     let settings = Settings { strict_inventory: true, live: live.clone(), ..Settings::default() };
@@ -39,7 +39,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
             "finalizerRemoved" | "result" => {
                 progress(deletion.expect("an object that is being deleted"))[key].clone()
             }
-            other => return Err(format!("`{other}` is not judged")),
+            other => return Err(format!("`{other}` is not verified")),
         };
         got.insert(key.clone(), value);
     }

@@ -16,7 +16,7 @@ pub(crate) fn upstream_schedule(case: &Value) -> Result<(), String> {
     scheduled(case, false)
 }
 
-/// Judges the clusters of a placement.
+/// Verifies the clusters of a placement.
 pub(crate) fn schedule(case: &Value) -> Result<(), String> {
     scheduled(case, true)
 }
@@ -76,7 +76,7 @@ fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
     value
 }
 
-/// Judges whether admission accepts an object. Each refusal must have the code `invalid-policy` and point into
+/// Verifies whether admission accepts an object. Each refusal must have the code `invalid-policy` and point into
 /// the object.
 pub(crate) fn validation(case: &Value) -> Result<(), String> {
     let ran = run(&case["files"], &Settings::default());

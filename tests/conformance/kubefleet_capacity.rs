@@ -16,17 +16,17 @@ fn time(value: &Value) -> Timestamp {
 }
 
 /// Removes null values.
-fn told(value: Value) -> Value {
+fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, told(v))).collect()
+            map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v))).collect()
         }
-        Value::Array(items) => items.into_iter().map(told).collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
         other => other,
     }
 }
 
-/// Judges the reports of a member, run after run.
+/// Verifies the reports of a member, run after run.
 pub(crate) fn status(case: &Value) -> Result<(), String> {
     let mut member = Member::new(provider(&case["agent"]));
     let mut steps = Vec::new();
@@ -47,7 +47,8 @@ pub(crate) fn status(case: &Value) -> Result<(), String> {
         if status["namespaces"] == json!({}) {
             status["namespaces"].take();
         }
-        steps.push(told(json!({"status": status, "error": outcome.error, "endedAt": outcome.ended})));
+        steps
+            .push(without_nulls(json!({"status": status, "error": outcome.error, "endedAt": outcome.ended})));
     }
     compare(&case["expect"], &json!({"steps": steps}))
 }

@@ -24,13 +24,13 @@ fn time(value: &Value) -> Timestamp {
     value.as_str().and_then(|text| text.parse().ok()).expect("a time")
 }
 
-/// Judges the steps of a hub, each by itself.
+/// Verifies the steps of a hub, each by itself.
 pub(crate) fn scheduler(case: &Value) -> Result<(), String> {
     let name = case["placement"].as_str().expect("a name");
     for (index, step) in list(&case["steps"]).iter().enumerate() {
         let want = &case["expect"]["steps"][index];
-        let told = |why: String| format!("step {index} ({}): {why}", step["what"]);
-        scheduled(name, step, want).map_err(told)?;
+        let in_step = |why: String| format!("step {index} ({}): {why}", step["what"]);
+        scheduled(name, step, want).map_err(in_step)?;
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
     value
 }
 
-/// Judges a member that leaves.
+/// Verifies a member that leaves.
 pub(crate) fn leave(case: &Value) -> Result<(), String> {
     let wait = case["forceDeleteWaitTime"].as_str().and_then(federate_dialect::goduration::parse);
     let reporting = !list(&case["covers"]).iter().any(|cover| cover == "never-reported");
@@ -167,10 +167,10 @@ fn leaving(member: &Leaving, next: &Next) -> Value {
     }
     if !member.gone {
         let conditions = member.conditions.iter().map(|c| {
-            let told = json!({
+            let condition = json!({
                 "status": c.status, "reason": c.reason, "lastTransitionTime": c.last_transition_time
             });
-            (c.kind.clone(), told)
+            (c.kind.clone(), condition)
         });
         value["conditions"] = conditions.collect::<Map<String, Value>>().into();
         value["agentStatus"] = json!(member.agent_status.as_ref().map(|agent| [agent]));

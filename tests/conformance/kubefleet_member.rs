@@ -93,7 +93,7 @@ fn given(case: &Value) -> (&Value, &Value) {
     (manifest, placement)
 }
 
-/// Judges the action of an apply, from a repo with the manifest, its placement and one cluster. The action is that of
+/// Verifies the action of an apply, from a repo with the manifest, its placement and one cluster. The action is that of
 /// an agent whose API server has defaults and validates, `served`. Where it is the recorded one as well, so is its
 /// result.
 fn acted(case: &Value, served: &Value) -> Result<(), String> {
@@ -233,7 +233,7 @@ fn dialect() -> &'static dyn Dialect {
     federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
-/// Judges the waves in which objects are applied.
+/// Verifies the waves in which objects are applied.
 pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
@@ -252,7 +252,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     compare(&want, &json!({"waves": waves}))
 }
 
-/// Judges whether an object is available.
+/// Verifies whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     let word = match dialect().health(&observed(live), &Config::default()).state {

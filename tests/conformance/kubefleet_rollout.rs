@@ -1,7 +1,7 @@
 //! `KubeFleet`'s cases of how a placement is rolled out: rounds of a rolling update, stages, and evictions.
 //!
 //! Stages are read from the explanation of a placement. Rounds and evictions start from the conditions of bindings on
-//! a hub, which are neither in a repo nor in the memory of a plan; so the judge calls the library's functions.
+//! a hub, which are neither in a repo nor in the memory of a plan; so the verify calls the library's functions.
 
 use federate_dialect::rollout::Rollout;
 use federate_engine::Settings;

@@ -14,7 +14,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Judges a run, reconcile after reconcile.
+/// Verifies a run, reconcile after reconcile.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let objects = list(&case["files"]).iter().map(|body| Object::of(body.clone(), "hub"));
     let mut world = World::new(objects);
@@ -113,8 +113,8 @@ fn binding(body: &Value) -> Value {
     let mut conditions = list(&body["status"]["conditions"]).iter();
     if let Some(started) = conditions.find(|condition| condition["type"] == "RolloutStarted") {
         let keys = ["lastTransitionTime", "message", "observedGeneration", "status"];
-        let told = keys.map(|key| (key.to_owned(), started[key].clone()));
-        value["rolloutStarted"] = told.into_iter().collect::<Map<_, _>>().into();
+        let shown = keys.map(|key| (key.to_owned(), started[key].clone()));
+        value["rolloutStarted"] = shown.into_iter().collect::<Map<_, _>>().into();
     }
     if body["metadata"]["deletionTimestamp"].is_null() {
         value["spec"] = body["spec"].clone();
@@ -128,11 +128,11 @@ fn binding(body: &Value) -> Value {
 fn status(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let told = map.iter().map(|(key, value)| match (key.as_str(), value) {
+            let shown = map.iter().map(|(key, value)| match (key.as_str(), value) {
                 ("conditions", Value::Array(all)) => (key.clone(), conditions(all)),
                 _ => (key.clone(), status(value)),
             });
-            told.collect()
+            shown.collect()
         }
         Value::Array(items) => items.iter().map(status).collect(),
         other => other.clone(),
@@ -141,11 +141,11 @@ fn status(value: &Value) -> Value {
 
 fn conditions(all: &[Value]) -> Value {
     let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
-    let told = |condition: &Value| {
+    let shown = |condition: &Value| {
         let words = ["status", "reason", "lastTransitionTime", "message"].map(|key| text(condition, key));
         (text(condition, "type"), Value::from(words.join(" ")))
     };
-    all.iter().map(told).collect::<Map<_, _>>().into()
+    all.iter().map(shown).collect::<Map<_, _>>().into()
 }
 
 /// Removes the texts of errors that end a run. Codes are compared, texts are not.

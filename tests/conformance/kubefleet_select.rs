@@ -24,7 +24,7 @@ fn is(object: &Value, reference: &Value) -> bool {
         && metadata.get("namespace") == reference.get("namespace")
 }
 
-/// Judges the selection of one placement. Other placements of the repo are removed, because they could select
+/// Verifies the selection of one placement. Other placements of the repo are removed, because they could select
 /// the same objects. A repo without clusters gets one, which receives the selected objects.
 pub(crate) fn selection(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
@@ -71,7 +71,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     compare(&want, &got)
 }
 
-/// Judges the manifests of every cluster, and why some receive nothing.
+/// Verifies the manifests of every cluster, and why some receive nothing.
 pub(crate) fn overrides(case: &Value) -> Result<(), String> {
     let ran = run(&case["files"], &Settings::default());
     // An override that deletes an object is not an error.

@@ -3,7 +3,7 @@
 //! Cases are JSON lines in `<dialect>/<family>.jsonl[.gz]` below `tests/conformance/`, or below
 //! `$FEDERATE_CONFORMANCE_DIR`; `docs/conformance.md` says what their fields mean. Each family prints
 //! `agreed/total`. Any disagreement fails the run, except those listed with a reason in `known-gaps.txt`,
-//! which fail it the day they pass. A family that nothing judges, a filter that no case passes, and an id in
+//! which fail it the day they pass. A family that no test verifies, a filter that no case passes, and an id in
 //! `known-gaps.txt` that no case has fail it too.
 //!
 //! `cargo test --test conformance -- --case ID [FOLDER]` prints one case as YAML, or writes it as files.
@@ -54,51 +54,51 @@ mod member_status;
 mod run;
 mod yaml;
 
-/// Judges one case: `Err` holds a readable difference.
-type Judge = fn(&Value) -> Result<(), String>;
+/// Verifies one case: `Err` holds a readable difference.
+type Verify = fn(&Value) -> Result<(), String>;
 
 /// Disagreements shown in full for each family.
 const SHOWN: usize = 3;
 
-/// Who judges a family; `None` where nobody does.
-fn judge(dialect: &str, family: &str) -> Option<Judge> {
+/// The function that verifies the cases of a family; `None` if there is none yet.
+fn verify(dialect: &str, family: &str) -> Option<Verify> {
     Some(match (dialect, family) {
-        ("yaml", "scalars") => yaml::judge,
-        ("apiserver", _) => apiserver::judge,
+        ("yaml", "scalars") => yaml::verify,
+        ("apiserver", _) => apiserver::verify,
         (
             "karmada",
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "customized" | "upstream-tests",
-        ) => karmada::judge,
+        ) => karmada::verify,
         (
             "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
             "scheduling" | "triggers" | "ties" | "changes",
-        ) => karmada::judge,
+        ) => karmada::verify,
         ("karmada", "hubstate") => karmada_hub::hub_state,
         ("karmada", "clusterstatus") => karmada_capacity::status,
         ("karmada", "quota") => karmada_capacity::quotas,
         ("karmada", "failover") => karmada_failover::failover,
-        ("karmada", "interpreter") => karmada_interpreter::judge,
+        ("karmada", "interpreter") => karmada_interpreter::verify,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (
             "kubeadmiral",
             "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc"
             | "upstream-tests",
-        ) => kubeadmiral::judge,
+        ) => kubeadmiral::verify,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
         ("kubeadmiral", "clusterstatus") => member_status::kubeadmiral,
-        ("kubeadmiral", "hubstate" | "failover") => kubeadmiral_hub::judge,
+        ("kubeadmiral", "hubstate" | "failover") => kubeadmiral_hub::verify,
         ("kubeadmiral", "automigration") => member_status::automigration,
         ("kubefed", "clusterstatus") => member_status::kubefed,
-        ("kubefed", "hubstate" | "failover") => kubefed_hub::judge,
-        ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::judge,
+        ("kubefed", "hubstate" | "failover") => kubefed_hub::verify,
+        ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::verify,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,
         (
             "kubefed",
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
-        ) => kubefed::judge,
+        ) => kubefed::verify,
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
         ("kubefleet", "apply") => kubefleet_member::apply,
         ("kubefleet", "validation") => kubefleet::validation,
@@ -116,7 +116,7 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),
-            Some(family) => judge("kubefleet", family).ok_or("nothing judges this family")?(case),
+            Some(family) => verify("kubefleet", family).ok_or("no test verifies this family")?(case),
             None => Err("no family".to_owned()),
         },
         _ => return None,
@@ -166,11 +166,11 @@ struct Total {
     failed: usize,
 }
 
-/// Judges the cases of a family.
+/// Verifies the cases of a family.
 fn run_family(name: &str, cases: &[Value], gaps: &Gaps, total: &mut Total) {
     let (dialect, family) = name.split_once('/').unwrap_or((name, ""));
-    let judge = match (judge(dialect, family), gaps.family(name)) {
-        (Some(judge), None) => judge,
+    let verify = match (verify(dialect, family), gaps.family(name)) {
+        (Some(verify), None) => verify,
         (None, Some(reason)) => {
             println!("{name}: 0/{} ({reason})", cases.len());
             total.gaps += cases.len();
@@ -178,18 +178,18 @@ fn run_family(name: &str, cases: &[Value], gaps: &Gaps, total: &mut Total) {
         }
         (Some(_), Some(_)) => {
             println!(
-                "--- {name}\n`{name}/*` is listed in known-gaps.txt, but the family is judged: take it out"
+                "--- {name}\n`{name}/*` is listed in known-gaps.txt, but the family is verified: take it out"
             );
             total.failed += cases.len();
             return;
         }
         (None, None) => {
-            println!("--- {name}\nnothing judges this family: add a judge, or `{name}/*` to known-gaps.txt");
+            println!("--- {name}\nno test verifies this family: add one, or `{name}/*` to known-gaps.txt");
             total.failed += cases.len();
             return;
         }
     };
-    let verdicts: Vec<Result<(), String>> = cases.par_iter().map(judge).collect();
+    let verdicts: Vec<Result<(), String>> = cases.par_iter().map(verify).collect();
     let agreed = verdicts.iter().filter(|v| v.is_ok()).count();
     println!("{name}: {agreed}/{}", cases.len());
     let wrong: Vec<(&str, &str)> = cases

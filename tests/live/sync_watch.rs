@@ -1,4 +1,4 @@
-//! `federate sync` between rounds: what somebody changes in a member cluster is reported or put back within seconds,
+//! `federate sync` between rounds: what others change in a member cluster is reported or put back within seconds,
 //! the watch survives what servers do to it, and fights end.
 
 use std::fs;
@@ -97,7 +97,7 @@ fn changes_are_reported_within_seconds() {
     };
     running.until("it is counted", || counts()["modified"] == 1);
     assert_eq!(counts()["ready"], 1);
-    // It is over when somebody puts it back.
+    // It is over when the change is reverted.
     let put_back =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}}}});
     sandbox.edit("m1", "kubectl-edit", WEB, &put_back);
@@ -120,7 +120,7 @@ fn changes_and_deletions_are_put_back_within_seconds() {
     let took = running.until("it is created again", || sandbox.has("m1", WEB));
     println!("an object was created again after {took:?}");
     assert!(took < PUT_BACK, "{took:?}");
-    // The status is nobody's drift.
+    // A status is not drift.
     std::thread::sleep(Duration::from_secs(2));
     sandbox.forget("m1");
     sandbox.edit(

@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn only_what_differs_changes_hands() {
         let kind = Kind::builtin("v1", "ConfigMap").unwrap();
-        let ours = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
+        let own = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
             "data": {"a": "1", "b": "1", "c": "1"}});
-        let mut live = applied(None, &ours, &write(&kind, "us")).unwrap();
+        let mut live = applied(None, &own, &write(&kind, "us")).unwrap();
         live["metadata"]["uid"] = json!("u");
         live["metadata"]["resourceVersion"] = json!("7");
         let mut edited = live.clone();

@@ -19,9 +19,11 @@ use super::{Write, normalize};
 mod misplaced;
 mod path;
 mod pods;
+mod releases;
 mod words;
 
 pub use path::near_path;
+pub use releases::{Dated, dated};
 
 /// The version of Kubernetes whose schemas and validation are those of this crate.
 pub const VERSION: &str = "1.36";
@@ -44,6 +46,8 @@ pub struct Problem {
 pub enum Effect {
     /// It drops an unknown field, or refuses it in strict validation.
     Dropped,
+    /// It drops the field while a feature gate is off.
+    Gated,
     /// Server-side apply refuses two items with one key; other requests may keep one of them.
     Ambiguous,
     /// It refuses the name of the object.

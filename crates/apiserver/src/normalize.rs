@@ -11,12 +11,12 @@ use super::schema::{Field, Struct, Type, Written};
 /// Brings a built-in object into the form in which the server writes it. Fields that its schema does not declare are
 /// dropped.
 pub fn normalize(ty: &Type, value: &mut Value) {
-    bring(ty, value, Form::Written);
+    convert(ty, value, Form::Written);
 }
 
 /// Normalizes an object as it is read from storage, where an empty list and no list are the same.
 pub(super) fn stored(ty: &Type, value: &mut Value) {
-    bring(ty, value, Form::Stored);
+    convert(ty, value, Form::Stored);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum Form {
     Stored,
 }
 
-fn bring(ty: &Type, value: &mut Value, form: Form) {
+fn convert(ty: &Type, value: &mut Value, form: Form) {
     match ty.resolve() {
         Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value), form),
         Type::Map { value: ty, .. } => {
@@ -72,7 +72,7 @@ fn normalize_below(ty: &Type, value: &mut Value, form: Form) {
     if value.is_null() {
         *value = zero(ty);
     } else {
-        bring(ty, value, form);
+        convert(ty, value, form);
     }
 }
 
@@ -89,7 +89,7 @@ fn written(field: &Field, value: &mut Value, form: Form) -> bool {
     if value.is_null() {
         return field.written == Written::Nullable;
     }
-    bring(&field.ty, value, form);
+    convert(&field.ty, value, form);
     match field.written {
         Written::Filled => !(empty(value) || is_zero(&field.ty, value)),
         Written::Always => {

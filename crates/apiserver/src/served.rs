@@ -12,7 +12,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const RULES: &str = "ClusterRole ClusterRoleBinding Role RoleBinding";
 
 /// The preferred version of a kind comes first.
-const ROWS: [Row; 52] = [
+const ROWS: [Row; 57] = [
     (
         "",
         "v1",
@@ -23,6 +23,7 @@ const ROWS: [Row; 52] = [
     ),
     (ADMISSION, "v1", WEBHOOKS, 16, 0),
     (ADMISSION, "v1", "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding", 30, 0),
+    (ADMISSION, "v1", "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding", 36, 0),
     (ADMISSION, "v1beta1", WEBHOOKS, 0, 22),
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", 16, 0),
     ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition", 0, 22),
@@ -56,6 +57,8 @@ const ROWS: [Row; 52] = [
     ("networking.k8s.io", "v1beta1", "Ingress IngressClass", 0, 22),
     ("extensions", "v1beta1", "DaemonSet Deployment NetworkPolicy PodSecurityPolicy ReplicaSet", 0, 16),
     ("extensions", "v1beta1", "Ingress", 0, 22),
+    ("networking.k8s.io", "v1", "IPAddress ServiceCIDR", 33, 0),
+    ("networking.k8s.io", "v1beta1", "IPAddress ServiceCIDR", 31, 0),
     ("node.k8s.io", "v1", "RuntimeClass", 20, 0),
     ("node.k8s.io", "v1beta1", "RuntimeClass", 0, 25),
     ("policy", "v1", "PodDisruptionBudget", 21, 0),
@@ -63,6 +66,7 @@ const ROWS: [Row; 52] = [
     (RBAC, "v1", RULES, 0, 0),
     (RBAC, "v1beta1", RULES, 0, 22),
     (RBAC, "v1alpha1", RULES, 0, 22),
+    ("resource.k8s.io", "v1", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice", 34, 0),
     ("scheduling.k8s.io", "v1", "PriorityClass", 0, 0),
     ("scheduling.k8s.io", "v1beta1", "PriorityClass", 0, 22),
     ("scheduling.k8s.io", "v1alpha1", "PriorityClass", 0, 22),
@@ -72,6 +76,7 @@ const ROWS: [Row; 52] = [
     ("storage.k8s.io", "v1beta1", "CSIDriver CSINode StorageClass VolumeAttachment", 0, 22),
     ("storage.k8s.io", "v1beta1", "CSIStorageCapacity", 21, 27),
     ("storage.k8s.io", "v1", "VolumeAttributesClass", 34, 0),
+    ("storage.k8s.io", "v1beta1", "VolumeAttributesClass", 31, 0),
 ];
 
 /// A release of Kubernetes: the number after `1.`.
@@ -79,6 +84,23 @@ pub type Minor = u32;
 
 /// The newest release in the table.
 pub const NEWEST: Minor = 36;
+
+/// The oldest release that the table covers.
+pub const OLDEST: Minor = 16;
+
+/// The release in a version such as `1.31`, `v1.31.4` or `v1.31.4-gke.100`; `None` if it is not one of Kubernetes 1.
+///
+/// ```
+/// use federate_apiserver::served::release;
+/// assert_eq!(release("v1.31.4+k3s1"), Some(31));
+/// assert_eq!(release("1.31"), Some(31));
+/// assert_eq!(release("31"), None);
+/// ```
+pub fn release(version: &str) -> Option<Minor> {
+    let minor = version.trim().trim_start_matches('v').strip_prefix("1.")?;
+    let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+    minor.get(..end)?.parse().ok()
+}
 
 /// What a release serves of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +163,8 @@ mod tests {
             ("v1", "ConfigMap", NEWEST, Served::Yes),
             ("v2", "ConfigMap", NEWEST, Served::Never),
             ("apps/v1alpha1", "Deployment", NEWEST, Served::Unknown),
-            ("resource.k8s.io/v1", "ResourceClaim", NEWEST, Served::Unknown),
+            ("resource.k8s.io/v1beta2", "ResourceClaim", NEWEST, Served::Unknown),
+            ("resource.k8s.io/v1", "ResourceClaim", 33, Served::Added(34)),
         ] {
             assert_eq!(served(api_version, kind, release), want, "{api_version} {kind} {release}");
         }

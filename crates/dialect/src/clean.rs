@@ -394,9 +394,9 @@ mod tests {
             left(namespace),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
         );
-        let ours = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
+        let own = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
             "labels": {PART_OF: "applyset-x"}}});
-        assert_eq!(left(ours)["metadata"], json!({"name": "a", "namespace": "x"}));
+        assert_eq!(left(own)["metadata"], json!({"name": "a", "namespace": "x"}));
         let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "x"},
             "spec": {"jobTemplate": {"metadata": {"creationTimestamp": null}, "spec": {"template": {
                 "metadata": {"creationTimestamp": null}, "spec": {}}}}}});

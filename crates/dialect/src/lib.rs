@@ -273,6 +273,12 @@ pub trait ControlPlane: Sync {
         None
     }
 
+    /// Places a template that no policy selects in every cluster. By default it cannot.
+    fn everywhere(&self, template: &Object) -> Decided {
+        let _ = template;
+        Decided::default()
+    }
+
     /// The objects in the member clusters that its decisions read; none by default.
     fn cluster_reads(&self) -> ClusterReads {
         ClusterReads::default()

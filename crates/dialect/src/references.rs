@@ -62,6 +62,8 @@ pub struct Selector {
     pub group: Option<Name>,
     /// The API version, `group/version`.
     pub api_version: Option<Name>,
+    /// Whether it also selects objects in other versions, as long as the API server serves its own.
+    pub any_version: bool,
     /// The kind.
     pub kind: Name,
     /// The namespace.

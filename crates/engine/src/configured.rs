@@ -46,6 +46,7 @@ fn cluster(repo: &Repo, configured: &ConfiguredCluster, pointer: &str) -> Cluste
         provider: configured.provider.clone(),
         region: configured.region.clone(),
         zones: configured.zones.clone(),
+        kubernetes: configured.kubernetes_version.clone(),
         taints: taints.collect(),
         ..Cluster::of(&object)
     }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::check::{Defined, Unplaced};
+use super::check::{Defined, Unplaced as Unselected};
 use super::{Decisions, Engine, conflict};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
-use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::Role;
+use federate_repo::config::Unplaced;
 
 /// A plan, with the findings of planning.
 #[derive(Clone, Debug)]
@@ -17,6 +18,17 @@ pub struct Planned {
     pub plan: Plan,
     /// Errors and warnings about policies and placements, without those from reading the repo.
     pub findings: Vec<Finding>,
+}
+
+/// A template that no policy places.
+struct NotPlaced<'e> {
+    object: &'e Object,
+    /// Why.
+    finding: Finding,
+    /// Whether a policy is responsible for it, or what looks like one is misspelt.
+    claimed: bool,
+    /// Whether a policy nearly selects it.
+    near: bool,
 }
 
 impl Engine<'_> {
@@ -33,12 +45,15 @@ impl Engine<'_> {
     fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
         let Planned { plan, mut findings } =
             self.merged(|dialect, plane| self.decisions(dialect, plane, kept.as_deref_mut()));
-        let why = self.why_unmatched(&plan.unmatched, &findings);
-        findings.extend(why);
+        if self.repo.config.unplaced != Unplaced::Everywhere {
+            let why = self.why_unmatched(&plan.unmatched, &findings);
+            findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
+        }
         Planned { plan, findings }
     }
 
-    /// Merges the decisions of all control planes. There are no findings about templates that no policy places.
+    /// Merges the decisions of all control planes. There are no findings about templates that no policy
+    /// places, unless these go everywhere.
     pub(crate) fn merged(
         &self,
         mut decisions: impl FnMut(&'static str, &dyn ControlPlane) -> Decided,
@@ -64,7 +79,25 @@ impl Engine<'_> {
         let (placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
         let unmatched = self.unmatched(&placements, &findings);
-        Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
+        let plan = Plan { versions, placements, unmatched, shared, ..Plan::default() };
+        let mut planned = Planned { plan, findings };
+        if self.repo.config.unplaced == Unplaced::Everywhere {
+            self.place_everywhere(&mut planned);
+        }
+        planned
+    }
+
+    /// Places the templates everywhere that no policy places, and adds the findings about the others.
+    fn place_everywhere(&self, planned: &mut Planned) {
+        let Planned { plan, findings } = planned;
+        let why = self.why_unmatched(&plan.unmatched, findings);
+        let (rows, placed) = self.everywhere(&why);
+        let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
+        plan.unmatched.retain(|id| !is_placed(id));
+        plan.placements.retain(|row| !is_placed(&row.object));
+        plan.placements.extend(rows);
+        plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
+        findings.extend(placed);
     }
 
     /// Warns that the previous plan was made with the rules of another release.
@@ -138,17 +171,42 @@ impl Engine<'_> {
         not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
-    /// Says of each template that no policy places, why.
-    fn why_unmatched(&self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<Finding> {
+    /// Says of each template that no policy places, why. The result is in the order of `unmatched`.
+    fn why_unmatched<'s>(&'s self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<NotPlaced<'s>> {
         if unmatched.is_empty() {
             return Vec::new();
         }
-        let (unplaced, defined) = (Unplaced::new(self, findings), Defined::new(self.repo));
+        let (unplaced, defined) = (Unselected::new(self, findings), Defined::new(self.repo));
         let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
-        let why = templates
-            .map(|template| &template.object)
-            .map(|object| self.misspelt(&defined, object).unwrap_or_else(|| unplaced.finding(object)));
-        why.collect()
+        let everywhere = self.repo.config.unplaced == Unplaced::Everywhere;
+        let why = |object| {
+            if let Some(finding) = self.misspelt(&defined, object) {
+                return NotPlaced { object, finding, claimed: true, near: false };
+            }
+            let reason = unplaced.reason(object);
+            let finding = reason.finding(object, everywhere && reason.near);
+            NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
+        };
+        templates.map(|template| why(&template.object)).collect()
+    }
+
+    /// Places the templates everywhere for which no policy is responsible. Returns the rows, sorted by object, and the
+    /// findings about all templates.
+    fn everywhere(&self, unplaced: &[NotPlaced<'_>]) -> (Vec<Placement>, Vec<Finding>) {
+        let (mut rows, mut findings) = (Vec::new(), Vec::new());
+        for one in unplaced {
+            let planes = self.planes.iter().filter(|_| !one.claimed);
+            let decided = planes.map(|(_, plane)| plane.everywhere(one.object));
+            let decided = decided.into_iter().find(|decided| !decided.placements.is_empty());
+            if decided.is_none() || one.near {
+                findings.push(one.finding.clone());
+            }
+            let mut decided = decided.unwrap_or_default();
+            decided.placements.iter_mut().for_each(|row| self.share(row));
+            rows.extend(decided.placements);
+            findings.extend(decided.findings);
+        }
+        (rows, findings)
     }
 
     /// Explains the placement of an object: by the dialect that placed it, or by the first dialect that can say

@@ -53,6 +53,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
             .iter()
             .any(|c| c.r#type == "CompleteAPIEnablements" && c.status == "True"),
         apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
+        kubernetes: object.at(&["status", "kubernetesVersion"]).and_then(Value::as_str).map(str::to_owned),
         capacity: status.resource_summary.map(|s| capacity(s, &models)),
         ..Cluster::of(object)
     })

@@ -126,7 +126,7 @@ fn never_sent(template: &Object) -> Option<Finding> {
     Some(Finding::warning("not-sent", template, message).at(&at).help(help))
 }
 
-/// The placement of a Namespace: all clusters, whatever policy selects it.
+/// The placement of an object in all clusters, such as that of a Namespace, whatever policy selects it.
 fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_>>) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), policy.map(|p| p.object.id.clone()));
     placement.implicit = policy.is_none();
@@ -137,6 +137,14 @@ fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_
         .map(|c| Placed { name: c.name.clone(), replicas: None })
         .collect();
     placement
+}
+
+/// The placement of a template that no policy selects: all clusters.
+pub(super) fn unselected(plane: &Karmadas<'_>, template: &Object) -> Decided {
+    let mut decided = Decided::default();
+    decided.placements.push(everywhere(plane, template, None));
+    decided.findings.extend(never_sent(template));
+    decided
 }
 
 /// The finding for a policy whose `dependentOverrides` are missing: its templates are not placed.

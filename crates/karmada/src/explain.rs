@@ -19,7 +19,8 @@ pub(super) fn explain(
 ) -> Option<Explanation> {
     let matches = plane.policies.matches(template);
     let undecided = matching::reserved(template).is_some() || matching::propagates_everywhere(template);
-    let Some(winner) = matches.first().filter(|_| !undecided) else {
+    let unselected = placed.is_some_and(|row| row.policy.is_none() && row.required_by.is_empty());
+    let Some(winner) = matches.first().filter(|_| !undecided && !unselected) else {
         return placed.map(|placement| without_policy(plane, placement));
     };
     let mut trace = Trace::recording();
@@ -84,7 +85,12 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
     let needed = |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} refers to it");
     let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
     if policy.is_empty() {
-        policy.push("a Namespace goes to every cluster without any policy".to_owned());
+        let rule = if placement.object.kind == "Namespace" {
+            "a Namespace goes to every cluster without any policy"
+        } else {
+            "no policy selects it, and `unplaced: everywhere` in federate.yaml places it in every cluster"
+        };
+        policy.push(rule.to_owned());
     }
     let row = |cluster: &federate_kubernetes::Cluster| {
         let chosen = placement.clusters.has(&cluster.name);

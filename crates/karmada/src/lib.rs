@@ -290,6 +290,10 @@ impl ControlPlane for Karmadas<'_> {
         matching::reserved(template).map(|why| format!("Karmada never propagates it, because {why}"))
     }
 
+    fn everywhere(&self, template: &Object) -> Decided {
+        decide::unselected(self, template)
+    }
+
     fn cluster_reads(&self) -> ClusterReads {
         let unknown = self.policies.iter().flat_map(|policy| decide::without_capacity(policy, self.clusters));
         let capacity = unknown.map(|cluster| cluster.name.clone()).collect();

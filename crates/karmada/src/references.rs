@@ -14,6 +14,8 @@ pub(super) fn of(object: &Object) -> References {
         ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => {
             selectors(&mut all, object, &spec);
             propagation(&mut all, &spec.field("placement"));
+            let suspended = spec.field("suspension").field("dispatchingOnClusters");
+            all.cluster_list(&suspended.field("clusterNames"));
         }
         ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => {
             selectors(&mut all, object, &spec);
@@ -82,6 +84,7 @@ fn selector(item: &Cursor<'_>, own: Option<&Name>) -> Selector {
         pointer: item.pointer().to_owned(),
         group: None,
         api_version: Name::at(&item.field("apiVersion")),
+        any_version: false,
         kind: Name::at(&item.field("kind")).unwrap_or_default(),
         namespace: Name::at(&item.field("namespace")).or_else(|| own.cloned()),
         labels: (named.is_none() && labels.present())

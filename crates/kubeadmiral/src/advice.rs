@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use super::decide::Decision;
 use super::effective_policy::unreadable;
 use super::policies::Policy;
-use super::{KubeAdmiralPlane, keys};
+use super::{KubeAdmiralPlane, followers, keys};
 use federate_dialect::{Placement, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
+use federate_repo::Template;
 
 /// The finding about a template that is not scheduled.
 pub(super) fn unschedulable(template: &Object, why: &Unschedulable) -> Finding {
@@ -48,6 +49,33 @@ pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster])
             && (!policy.cluster_preferences.names || policy.cluster_preferences.named[*at])
     });
     if weighs { unknown.map(|(_, cluster)| cluster).collect() } else { Vec::new() }
+}
+
+/// The findings about followers that the annotation of a leader names and the repo does not contain.
+pub(super) fn missing_followers(leader: &Object, templates: &[Template]) -> Vec<Finding> {
+    if leader.annotation(keys::FOLLOWERS).is_none() {
+        return Vec::new();
+    }
+    let is = |template: &Template, group: &str, kind: &str, name: &str| {
+        let id = &template.object.id;
+        (id.group(), id.kind.as_str(), id.name.as_str()) == (group, kind, name)
+            && id.namespace == leader.id.namespace
+    };
+    let named = followers::annotated(leader).unwrap_or_default().into_iter();
+    let missing =
+        named.filter(|(group, kind, name)| !templates.iter().any(|template| is(template, group, kind, name)));
+    missing
+        .map(|(group, kind, name)| {
+            let of = if group.is_empty() { String::new() } else { format!(" of the API group `{group}`") };
+            let message = format!(
+                "the annotation {} names the {kind} `{name}`{of}, which the repo does not contain",
+                keys::FOLLOWERS
+            );
+            Finding::warning("unknown-reference", leader, message)
+                .at(format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(keys::FOLLOWERS)))
+                .help("correct the group, the kind or the name, or add the object to the repo")
+        })
+        .collect()
 }
 
 /// The finding about a policy that weighs free resources which are not known.

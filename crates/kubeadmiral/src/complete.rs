@@ -91,10 +91,10 @@ fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Led) {
 /// The finding about a placement. Overrides that fail are reported where they are applied.
 fn finding(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Option<Finding> {
     let unschedulable = placement.unschedulable.as_ref()?;
-    let told = matches!(
+    let reported = matches!(
         unschedulable.reason.as_str(),
         "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound"
     );
     let template = &plane.template(&placement.object)?.object;
-    (!told).then(|| advice::unschedulable(template, unschedulable))
+    (!reported).then(|| advice::unschedulable(template, unschedulable))
 }

@@ -161,7 +161,7 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     /// Why the template is still not scheduled, although the scheduler has nothing to act on: the control plane states
     /// the reason only when it schedules.
-    pub(super) fn standing(&self, placement: &Placement) -> Option<Unschedulable> {
+    pub(super) fn remaining_problem(&self, placement: &Placement) -> Option<Unschedulable> {
         if placement.unschedulable.is_some() {
             return None;
         }

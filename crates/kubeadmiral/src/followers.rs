@@ -52,13 +52,16 @@ struct Written {
     name: String,
 }
 
+/// The references in the annotation of a leader, or why it cannot be read.
+pub(super) fn annotated(leader: &Object) -> Result<BTreeSet<Reference>, String> {
+    let Some(text) = leader.annotation(keys::FOLLOWERS) else { return Ok(BTreeSet::new()) };
+    let written: Option<Vec<Written>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    Ok(written.into_iter().flatten().map(|w| (w.group, w.kind, w.name)).collect())
+}
+
 /// The references of a leader, or why its annotation cannot be read.
 pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String> {
-    let mut all = BTreeSet::new();
-    if let Some(text) = leader.annotation(keys::FOLLOWERS) {
-        let written: Option<Vec<Written>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        all.extend(written.into_iter().flatten().map(|w| (w.group, w.kind, w.name)));
-    }
+    let mut all = annotated(leader)?;
     let Some(spec) = podspec::of(leader) else { return Ok(all) };
     let References { secrets, config_maps, claims, mut service_accounts } = pod_references(spec);
     let account = spec.get("serviceAccountName").and_then(Value::as_str).filter(|name| !name.is_empty());

@@ -274,7 +274,7 @@ impl<'a> KubeAdmiralPlane<'a> {
         }
         decided
             .findings
-            .extend(decision.standing(&placement).map(|why| advice::unschedulable(template, &why)));
+            .extend(decision.remaining_problem(&placement).map(|why| advice::unschedulable(template, &why)));
         if self.namespaces.goes_to_every_cluster(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;
@@ -307,7 +307,9 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
-        self.findings.iter().cloned().chain(unknown).collect()
+        let leaders = self.templates.iter().map(|template| &template.object);
+        let missing = leaders.flat_map(|leader| advice::missing_followers(leader, self.templates));
+        self.findings.iter().cloned().chain(unknown).chain(missing).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

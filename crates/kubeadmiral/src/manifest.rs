@@ -47,7 +47,7 @@ pub(super) fn variants(
 
 /// Why no cluster receives the object, if none does.
 pub(super) fn withheld_reason(object: &Object, placement: &Placement) -> Option<&'static str> {
-    if namespaces::untouched(object) {
+    if namespaces::excluded(object) {
         return Some("SystemNamespace");
     }
     if followers::is_dry_run(object, Some(placement)) {

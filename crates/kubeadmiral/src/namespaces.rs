@@ -50,7 +50,7 @@ impl Namespaces {
 }
 
 /// Whether the object is a Namespace that is placed, but never written.
-pub(super) fn untouched(object: &Object) -> bool {
+pub(super) fn excluded(object: &Object) -> bool {
     is_namespace(object)
         && matches!(object.id.name.as_str(), "kube-system" | "kube-public" | "default" | SYSTEM)
 }

@@ -65,7 +65,7 @@ impl Default for Plugins {
 }
 
 impl Filter {
-    const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::ApiResources,
         Self::TaintToleration,
         Self::Placement,
@@ -92,7 +92,8 @@ impl Filter {
 }
 
 impl Score {
-    const ALL: [Self; 5] = [Self::TaintToleration, Self::Balanced, Self::Least, Self::Affinity, Self::Most];
+    pub(super) const ALL: [Self; 5] =
+        [Self::TaintToleration, Self::Balanced, Self::Least, Self::Affinity, Self::Most];
 
     /// The plugin's name in profiles.
     pub(super) fn name(self) -> &'static str {
@@ -107,7 +108,7 @@ impl Score {
 }
 
 impl Select {
-    const ALL: [Self; 2] = [Self::Priority, Self::MaxCluster];
+    pub(super) const ALL: [Self; 2] = [Self::Priority, Self::MaxCluster];
 
     /// The plugin's name in profiles.
     pub(super) fn name(self) -> &'static str {

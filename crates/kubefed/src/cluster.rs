@@ -15,9 +15,15 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     Ok(Cluster {
         region: status.region,
         zones: status.zones,
+        kubernetes: version(object),
         ready: if reported { ready } else { !strict },
         ..Cluster::of(object)
     })
+}
+
+/// The version of Kubernetes that the cluster reports.
+fn version(object: &Object) -> Option<String> {
+    Some(object.text(&["status", "kubernetesVersion"]).to_owned()).filter(|version| !version.is_empty())
 }
 
 #[cfg(test)]

@@ -177,11 +177,11 @@ impl<'d, 'a> Decision<'d, 'a> {
         let object = self.federated.object;
         let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
         let namespace = plane.namespace_of(self.federated);
-        let told = |invalid: &ObjectRef| {
+        let reported = |invalid: &ObjectRef| {
             *invalid != object.id && namespace.is_some_and(|n| inactive(plane, n).is_none())
         };
         let mut finding = match &refusal.invalid {
-            Some((invalid, ..)) if !told(invalid) => Finding::error("invalid-policy", object, message),
+            Some((invalid, ..)) if !reported(invalid) => Finding::error("invalid-policy", object, message),
             _ => Finding::warning("unschedulable", object, message),
         };
         if let Some((_, origin, pointer)) = &refusal.invalid {

@@ -21,6 +21,9 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// The label with the name of the cluster, which the hub adds to every `MemberCluster`.
 const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
 
+/// The property with the version of Kubernetes in a cluster.
+const VERSION: &str = "k8s.io/k8s-version";
+
 /// Reads an inventory object. One in git has no agent status; without `strict` it then counts as joined and
 /// healthy.
 pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
@@ -44,6 +47,7 @@ pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Clus
             .into_iter()
             .map(|t| Taint { key: t.key, value: t.value, effect: t.effect })
             .collect(),
+        kubernetes: status.properties.get(VERSION).map(|property| property.value.clone()),
         properties: status.properties.into_iter().map(|(name, property)| (name, property.value)).collect(),
         joined: !known || is_true(joined),
         ready: !known || is_true(healthy),

@@ -145,8 +145,8 @@ fn disruption_budget(live: &Object) -> bool {
     } else {
         ("False", "InsufficientPods")
     };
-    let told = condition(live, "DisruptionAllowed");
-    is_observed(live) && is(told, "status", allowed) && is(told, "reason", reason)
+    let allowed_now = condition(live, "DisruptionAllowed");
+    is_observed(live) && is(allowed_now, "status", allowed) && is(allowed_now, "reason", reason)
 }
 
 #[cfg(test)]
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn a_budget_that_allows_nothing_is_available_too() {
         let budget = |allowed: i64, status: &str, reason: &str| {
-            let told = json!({"type": "DisruptionAllowed", "status": status, "reason": reason});
-            let status = json!({"disruptionsAllowed": allowed, "conditions": [told]});
+            let condition = json!({"type": "DisruptionAllowed", "status": status, "reason": reason});
+            let status = json!({"disruptionsAllowed": allowed, "conditions": [condition]});
             of("policy/v1", "PodDisruptionBudget", json!({"status": status}))
         };
         assert_eq!(budget(0, "False", "InsufficientPods"), Health::Available);

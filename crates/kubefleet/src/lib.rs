@@ -2,7 +2,7 @@
 //! rollout as pure functions.
 //!
 //! ```text
-//! decide ─► schedule (screen ─► score, spread ─► pick)
+//! decide ─► schedule (eligibility ─► score, spread ─► pick)
 //!   └─► select: the objects that go where their placement goes
 //! member ─► what is there: taken over, compared, applied; then health, wave after wave
 //! ```

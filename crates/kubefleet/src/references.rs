@@ -1,7 +1,7 @@
 //! What `KubeFleet`'s objects refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{Name, Reference, Selector};
+use federate_dialect::references::{ClusterProperty, Name, Reference, Requirement, Selector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -24,7 +24,9 @@ pub(super) fn of(object: &Object) -> References {
             for list in ["clusterResourceSelectors", "resourceSelectors"] {
                 all.selectors.extend(select(object, &spec.field(list)));
             }
-            all.selectors.iter_mut().for_each(|selector| selector.with_content = false);
+            for selector in &mut all.selectors {
+                (selector.with_content, selector.any_version) = (false, false);
+            }
             for rule in spec.field("policy").field("overrideRules").items() {
                 terms(&mut all, &rule.field("clusterSelector"));
             }
@@ -33,6 +35,11 @@ pub(super) fn of(object: &Object) -> References {
         "ClusterResourcePlacementEviction" => {
             all.cluster(&spec.field("clusterName"));
             all.objects.extend(placement_name(None, &spec.field("placementName"), "nothing is evicted"));
+        }
+        "ClusterResourcePlacementDisruptionBudget" => {
+            let consequence = "the budget limits nothing";
+            let name = body.field("metadata").field("name");
+            all.objects.extend(placement_name(None, &name, consequence));
         }
         "ClusterStagedUpdateRun" | "StagedUpdateRun" => run(&mut all, object, &spec),
         "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
@@ -49,6 +56,14 @@ fn placement(all: &mut References, policy: &Cursor<'_>) {
     all.cluster_list(&policy.field("clusterNames"));
     let affinity = policy.field("affinity").field("clusterAffinity");
     terms(all, &affinity.field("requiredDuringSchedulingIgnoredDuringExecution"));
+    for constraint in policy.field("topologySpreadConstraints").items() {
+        let key = constraint.field("topologyKey");
+        all.cluster_labels.extend(Name::at(&key).map(|name| Requirement {
+            of: ClusterProperty::Label(name.name),
+            pointer: name.pointer,
+            values: Vec::new(),
+        }));
+    }
     for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
         all.cluster_selector(&preferred.field("preference").field("labelSelector"));
     }
@@ -99,13 +114,18 @@ fn select(object: &Object, list: &Cursor<'_>) -> Vec<Selector> {
     let one = |item: Cursor<'_>| {
         let (kind, labels) = (item.field("kind"), item.field("labelSelector"));
         let name = Name::at(&item.field("name"));
-        let group = item.field("group");
+        let (group, version) = (item.field("group"), item.field("version"));
+        let in_group = |version: &str| match group.text() {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        };
         let namespace = kind.text() == "Namespace" && group.text().is_empty();
         let content = !matches!(item.field("selectionScope").text(), "NamespaceOnly");
         Selector {
             pointer: item.pointer().to_owned(),
             group: Some(Name { name: group.text().to_owned(), pointer: group.pointer().to_owned() }),
-            api_version: None,
+            api_version: Name::at(&version).map(|version| Name { name: in_group(&version.name), ..version }),
+            any_version: true,
             kind: Name::at(&kind).unwrap_or_default(),
             namespace: own.clone(),
             labels: (name.is_none() && labels.present())

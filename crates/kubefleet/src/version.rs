@@ -238,7 +238,8 @@ impl Behaviour {
         let since = SERVED
             .iter()
             .find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&id.kind.as_str()))?;
-        let versions = [("v1beta1", since.v1beta1), ("v1", since.v1)];
+        let alpha = ALPHA.contains(&id.kind.as_str()).then_some(ALWAYS);
+        let versions = [("v1beta1", since.v1beta1), ("v1", since.v1), ("v1alpha1", alpha)];
         let is_served = |since: Option<Since>| since.is_some_and(|since| self.release.has(since));
         if versions.iter().any(|(name, since)| *name == version && is_served(*since)) {
             return None;
@@ -261,6 +262,10 @@ struct Served {
     v1beta1: Option<Since>,
     v1: Option<Since>,
 }
+
+/// Kinds whose first version is still served.
+const ALPHA: [&str; 4] =
+    ["ClusterResourceOverride", "ClusterStagedUpdateRun", "ClusterStagedUpdateStrategy", "ResourceOverride"];
 
 /// From the oldest known release on.
 const ALWAYS: Since = &[(1, 0)];
@@ -357,7 +362,8 @@ mod tests {
             ("0.1", "v1", "StagedUpdateRun", false),
             ("0.2.2", "v1", "StagedUpdateRun", true),
             ("main", "v1", "ResourceEnvelope", false),
-            ("main", "v1alpha1", "ResourceOverride", false),
+            ("main", "v1alpha1", "ResourceOverride", true),
+            ("main", "v1alpha1", "ClusterResourcePlacement", false),
         ] {
             let refused = of(release).not_served(&object(version, kind));
             assert_eq!(refused.is_none(), served, "{release} {version} {kind}");

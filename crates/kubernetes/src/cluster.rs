@@ -47,6 +47,8 @@ pub struct Cluster {
     pub deleting: bool,
     /// When it last reported.
     pub liveness: Liveness,
+    /// The version of Kubernetes that it runs, if known.
+    pub kubernetes: Option<String>,
     /// The namespaces that it has, if it reports them.
     pub namespaces: Option<BTreeSet<String>>,
 }
@@ -73,6 +75,7 @@ impl Cluster {
             ready: true,
             deleting: object.deleting(),
             liveness: Liveness::default(),
+            kubernetes: None,
             namespaces: None,
         }
     }

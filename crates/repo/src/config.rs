@@ -31,6 +31,12 @@ pub struct Config {
     pub output: Option<String>,
     /// Clusters without an inventory object, for repos that no control plane reads.
     pub clusters: Vec<ConfiguredCluster>,
+    /// What becomes of a template that no policy places: `warn` (the default), `error`, or `everywhere`, which places
+    /// it in every cluster.
+    pub unplaced: Unplaced,
+    /// The version of Kubernetes (`1.31`) of clusters whose inventory does not name one. `federate check` reports
+    /// fields and API versions that it does not serve.
+    pub kubernetes_version: Option<String>,
     /// The `values` of `*.j2` templates.
     pub values: Map<String, Value>,
     /// Values for one cluster, by cluster name, merged over `values`. Maps are merged key by key; other
@@ -64,6 +70,9 @@ pub struct ConfiguredCluster {
     /// The zones.
     #[serde(default)]
     pub zones: Vec<String>,
+    /// The version of Kubernetes, such as `1.31`.
+    #[serde(default)]
+    pub kubernetes_version: Option<String>,
     /// The taints, which policies tolerate or not.
     #[serde(default)]
     pub taints: Vec<ConfiguredTaint>,
@@ -92,6 +101,20 @@ pub enum TaintEffect {
     PreferNoSchedule,
     /// Nothing is scheduled, and what runs is evicted.
     NoExecute,
+}
+
+/// What becomes of a template that no policy places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Unplaced {
+    /// It is rendered for no cluster, with a warning.
+    #[default]
+    Warn,
+    /// It is an error: nothing is written.
+    Error,
+    /// It goes to every cluster, for repos that no control plane reads. Templates that a policy selects are not
+    /// affected.
+    Everywhere,
 }
 
 /// Settings for applying to member clusters.

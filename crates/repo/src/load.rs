@@ -6,15 +6,43 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::source::File;
-use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, names};
+use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
 use federate_yaml::Stream;
 
 /// The largest amount of text (items × bytes) that is searched for the lines of list items; beyond it, items
 /// get the line of the list.
 const ITEM_SEARCH: usize = 1 << 24;
 
-/// API groups of tool settings, which are not placed on clusters.
-const NOT_PLACED: [&str; 2] = ["kustomize.config.k8s.io", "federate.dev"];
+/// API groups of files that configure programs, and that no API server stores: their documents need no names.
+const PROGRAMS: [&str; 8] = [
+    "audit.k8s.io",
+    "client.authentication.k8s.io",
+    "ctlptl.dev",
+    "federate.dev",
+    "k3d.io",
+    "kind.x-k8s.io",
+    "kubeadm.k8s.io",
+    "skaffold",
+];
+
+/// Whether a document configures a program, such as kind, kustomize or the API server.
+fn is_program(group: &str) -> bool {
+    PROGRAMS.contains(&group) || group.ends_with(".config.k8s.io")
+}
+
+/// Whether a document is not an object although it has one of the two fields: the index of a Helm repository, or a
+/// document of another program whose `kind` is not a kind of Kubernetes.
+fn is_other(value: &Value) -> bool {
+    let other_kind = |kind: &str| {
+        let is_lower = kind.starts_with(|c: char| c.is_ascii_lowercase());
+        is_lower && !kinds::all().any(|known| known.eq_ignore_ascii_case(kind))
+    };
+    match (value.get("apiVersion"), value.get("kind")) {
+        (Some(_), None) => value.get("entries").is_some_and(Value::is_object),
+        (None, Some(Value::String(kind))) => other_kind(kind),
+        _ => false,
+    }
+}
 
 /// The content of a file. Scopes of kinds are not applied yet.
 #[derive(Debug, Default)]
@@ -115,10 +143,11 @@ fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
         (None, None) if !item => return Ok(None),
+        _ if !item && is_other(value) => return Ok(None),
         (api_version, kind) => return Err(incomplete_object(api_version, kind)),
     };
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    if NOT_PLACED.contains(&group) {
+    if is_program(group) {
         return Ok(None);
     }
     if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) && item {
@@ -286,6 +315,10 @@ mod tests {
             json!("text"),
             json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}),
             json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Plan"}),
+            json!({"apiVersion": "kind.x-k8s.io/v1alpha4", "kind": "Cluster"}),
+            json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}),
+            json!({"apiVersion": "v1", "entries": {}}),
+            json!({"kind": "fixture", "template": {}}),
         ] {
             let got = one(value);
             assert!(got.objects.is_empty() && got.findings.is_empty(), "{got:?}");

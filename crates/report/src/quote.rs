@@ -1,7 +1,7 @@
 //! Which lines of a repo's files a message may quote: those that cannot contain a credential.
 //!
 //! A file is quoted only if all its objects have known kinds and none is a Secret, because a mistyped `kind`
-//! must not reveal a Secret. No line near a key that is named like a credential is quoted. Of
+//! must not reveal a Secret. Of other files, only the lines with the API version and the kind of an object are quoted. No line near a key that is named like a credential is quoted. Of
 //! `federate.yaml`, only keys are quoted.
 
 use federate_dialect::Dialects;
@@ -9,6 +9,9 @@ use federate_repo::config;
 
 /// Longer lines are not quoted.
 const LONGEST: usize = 400;
+
+/// Longer types are not quoted.
+const LONGEST_TYPE: usize = 100;
 
 /// How many lines above and below are also searched for names of credentials: in a list of environment
 /// variables, the name is on one line and the value on the next.
@@ -38,7 +41,7 @@ pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) ->
         return key(&text(bytes.split(|b| *b == b'\n').nth(at)?));
     }
     if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes, dialects) {
-        return None;
+        return bytes.split(|b| *b == b'\n').nth(at).map(text).filter(|line| names_type(line));
     }
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
     let line = lines.get(at).filter(|line| line.len() <= LONGEST)?;
@@ -48,6 +51,13 @@ pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) ->
     }
     let near = lines.get(at.saturating_sub(NEAR)..)?;
     (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at)).then(|| text(line))
+}
+
+/// Whether a line states the API version or the kind of a document, and nothing else: it may be shown of any object.
+fn names_type(line: &str) -> bool {
+    let value = ["kind: ", "apiVersion: "].into_iter().find_map(|key| line.strip_prefix(key));
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-');
+    value.is_some_and(|value| value.len() <= LONGEST_TYPE && value.trim_end().chars().all(plain))
 }
 
 fn text(line: &[u8]) -> String {
@@ -141,6 +151,8 @@ mod tests {
         for (text, number) in [
             ("kind: Secret\nstringData: {a: hunter2}\n", 2),
             ("kind: Secrett\nstringData: {a: hunter2}\n", 2),
+            ("kind: Secrett\nstringData:\n  kind: hunter2\n", 3),
+            ("kind: hunter2 hunter3\n", 1),
             ("kind: \"Secret\"\nx: hunter2\n", 2),
             ("stringData: {a: hunter2}\n", 1),
             ("{\"kind\":\"Sekret\",\"data\":{\"a\":\"hunter2\"}}\n", 1),
@@ -153,6 +165,14 @@ mod tests {
         ] {
             assert_eq!(shown(text, number), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_kind_of_any_object_is_shown() {
+        let text = "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolice\nspec: {a: hunter2}\n";
+        assert_eq!(shown(text, 1).as_deref(), Some("apiVersion: policy.karmada.io/v1alpha1"));
+        assert_eq!(shown(text, 2).as_deref(), Some("kind: PropagationPolice"));
+        assert_eq!(shown(text, 3), None);
     }
 
     #[test]

@@ -14,6 +14,11 @@ impl Session {
     /// All errors and likely mistakes: the [findings](Self::findings), policies and overrides without effect,
     /// and scripts that fail. Objects with errors are not also reported as having no effect.
     pub fn check(&self) -> Vec<Finding> {
+        self.check_for(None)
+    }
+
+    /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
+    pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
         let broken = self.inspect();
         let mut found = self.findings();
         let in_error: BTreeSet<ObjectRef> =
@@ -23,7 +28,7 @@ impl Session {
             .chain(engine.unused_policies(self.plan()))
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        engine.mistakes(&mut found);
+        engine.mistakes(self.rendering(), kubernetes, &mut found);
         found.extend(broken);
         found.extend(self.secrets_in_clear());
         found.extend(self.missing());
@@ -76,7 +81,8 @@ impl Session {
         }
         let mut found = Vec::new();
         if self.clusters().is_empty() {
-            let help = "add one inventory object for each cluster, for example `Cluster` of `cluster.karmada.io/v1alpha1`";
+            let help = "add one inventory object for each cluster, for example `Cluster` of \
+                        `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml";
             found.push(whole(
                 "no-inventory",
                 "the repo's inventory has no cluster, so nothing is rendered",
@@ -85,7 +91,8 @@ impl Session {
         }
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
         if !repo.claimed.iter().any(|claimed| places(claimed.role)) && self.plan().placements.is_empty() {
-            let help = "add a policy, for example `PropagationPolicy` of `policy.karmada.io/v1alpha1`";
+            let help = "add a policy, for example `PropagationPolicy` of `policy.karmada.io/v1alpha1`, or set \
+                        `unplaced: everywhere` in federate.yaml";
             found.push(whole(
                 "no-policies",
                 "the repo has no placement policy, so no template is placed",

@@ -184,7 +184,7 @@ impl Commit<'_> {
                 }
                 _ => None,
             };
-            let ours = branch::tip(repository, &built.branch)?;
+            let tip_here = branch::tip(repository, &built.branch)?;
             if let Some(to) = commit.or(built.base) {
                 let remotely = theirs.get(&built.branch).copied();
                 if self.remote.is_some() && remotely != Some(to) {
@@ -192,7 +192,7 @@ impl Commit<'_> {
                 }
                 // Without a remote, the branch is where it was read; with a remote, the local branch may be
                 // behind.
-                let from = if self.remote.is_some() { ours } else { built.base };
+                let from = if self.remote.is_some() { tip_here } else { built.base };
                 if from != Some(to) {
                     moves.push(built.update(from, to));
                 }

@@ -10,11 +10,18 @@ use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedList
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
+use federate_repo::config::Unplaced;
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
 use crate::without::Without;
 use crate::{DIALECTS, release};
+
+/// The code of the finding about a template that no policy places.
+const UNMATCHED: &str = "unmatched";
+
+/// The codes of findings that stand for it, where a kind or a group is misspelt.
+const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-version"];
 
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
@@ -150,7 +157,12 @@ impl Session {
             hosts,
             lists: SharedLists::default(),
         };
-        let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
+        let (mut clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
+        let versions_seen = snapshot.as_ref().map(|stored| &stored.kubernetes);
+        for cluster in &mut clusters {
+            let seen = versions_seen.and_then(|versions| versions.get(cluster.name.as_ref()));
+            cluster.kubernetes = seen.cloned().or(cluster.kubernetes.take());
+        }
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
         read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
@@ -399,8 +411,17 @@ impl Session {
 
     /// Applies [`Options::errors`], and sorts by place.
     pub(crate) fn ordered(&self, mut found: Vec<Finding>) -> Vec<Finding> {
-        for finding in found.iter_mut().filter(|finding| self.errors.iter().any(|code| code == finding.code))
-        {
+        let fails = |code: &str| {
+            let unplaced = code == UNMATCHED && self.repo.config.unplaced == Unplaced::Error;
+            unplaced || self.errors.iter().any(|one| one == code)
+        };
+        let unmatched = if fails(UNMATCHED) { self.plan().unmatched.as_slice() } else { &[] };
+        // A template that is placed nowhere may have another finding that says why.
+        let is_unmatched = |finding: &Finding| {
+            let object = finding.object.as_ref().filter(|_| WHY_UNMATCHED.contains(&finding.code));
+            object.is_some_and(|id| unmatched.binary_search(id).is_ok())
+        };
+        for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
             finding.severity = Severity::Error;
         }
         findings::sort(&mut found);

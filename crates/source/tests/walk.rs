@@ -133,8 +133,8 @@ fn configuration_that_selects_nothing_is_reported() {
     assert_eq!(walk(dir.path(), &config(&["."]), None), (vec!["apps/x.yaml".to_owned()], vec![]));
     let (files, findings) = walk(dir.path(), &config(&["apps/", "app", "../x"]), None);
     assert_eq!(files, ["apps/x.yaml"]);
-    let told: Vec<_> = findings.iter().map(|f| (f.code, f.pointer.as_str())).collect();
-    assert_eq!(told, [("unused-path", "/paths/1"), ("unused-path", "/paths/2")]);
+    let reported: Vec<_> = findings.iter().map(|f| (f.code, f.pointer.as_str())).collect();
+    assert_eq!(reported, [("unused-path", "/paths/1"), ("unused-path", "/paths/2")]);
     let (_, bad) = Selection::new(&config(&["ok", "{a"]), None);
     assert_eq!(
         bad.iter().map(|f| (f.code, f.pointer.as_str())).collect::<Vec<_>>(),

@@ -127,7 +127,7 @@ pub struct Spec {
     /// What is done about clusters that differ from what is rendered.
     #[serde(default)]
     pub drift: Drift,
-    /// Who is told about the outcomes of rounds.
+    /// The receivers of notifications about the outcomes of rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notifications: Vec<Notification>,
 }

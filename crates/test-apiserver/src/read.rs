@@ -155,9 +155,9 @@ impl Cluster {
         // Undo what has happened since.
         for event in self.store.events.iter().rev().take_while(|event| event.version > version) {
             let key = &event.key;
-            let ours = (&key.group, &key.plural) == (&kind.group, &kind.plural)
+            let same_kind = (&key.group, &key.plural) == (&kind.group, &kind.plural)
                 && (target.namespace.is_empty() || key.namespace == target.namespace);
-            if ours {
+            if same_kind {
                 let at = place(&key.namespace, &key.name);
                 objects.retain(|(place, _)| *place != at);
                 objects.extend(event.before.as_ref().map(|object| (at, Value::clone(object))));

@@ -84,13 +84,13 @@ impl Cluster {
         let mut object = update(Some(&live), &object, &write);
         // Entries for `scale` have no time.
         if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
-            let ours =
+            let of_request =
                 |entry: &Value| entry["subresource"] == "scale" && entry["manager"] == manager.as_str();
-            for entry in entries.iter_mut().filter(|entry| ours(entry)) {
+            for entry in entries.iter_mut().filter(|entry| of_request(entry)) {
                 entry.as_object_mut().unwrap().shift_remove("time");
             }
             // Custom resources have no entry for it.
-            entries.retain(|entry| kind.custom.is_none() || !ours(entry));
+            entries.retain(|entry| kind.custom.is_none() || !of_request(entry));
         }
         let stored = self.change(request, kind, target, &live, object, &write)?;
         Ok(Response::json(200, scale_of(kind, &stored)))

@@ -103,9 +103,9 @@ impl Watch {
         let start = cluster.store.events.partition_point(|event| event.version <= self.seen);
         for event in &cluster.store.events[start..] {
             self.seen = event.version;
-            let ours = (&event.key.group, &event.key.plural) == (&self.kind.group, &self.kind.plural)
+            let same_kind = (&event.key.group, &event.key.plural) == (&self.kind.group, &self.kind.plural)
                 && (self.target.namespace.is_empty() || event.key.namespace == self.target.namespace);
-            if !ours {
+            if !same_kind {
                 continue;
             }
             let was = event.before.as_ref().is_some_and(|before| self.selector.matches(before));

@@ -43,6 +43,9 @@ pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
         found.one_of(&toleration.field("operator"), &["Equal", "Exists", "Lt", "Gt"]);
         found.one_of(&toleration.field("effect"), &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
     }
+    for constraint in spec.field("topologySpreadConstraints").items() {
+        found.one_of(&constraint.field("whenUnsatisfiable"), &["DoNotSchedule", "ScheduleAnyway"]);
+    }
     found.0
 }
 

@@ -112,12 +112,12 @@ fn items_that_are_there_twice_are_marked_only() {
     let (one, two) =
         (ports(json!([{"containerPort": 80}])), ports(json!([{"containerPort": 80}, {"containerPort": 80}])));
     let port = r#"{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":"#;
-    let told = |set: &FieldSet| {
+    let written = |set: &FieldSet| {
         set.write().to_string().split_once(port).map(|(_, rest)| rest.trim_end_matches('}').to_owned())
     };
-    assert_eq!(told(&fields(deployment(), &two)).as_deref(), Some("{"));
+    assert_eq!(written(&fields(deployment(), &two)).as_deref(), Some("{"));
     let found = compare(deployment(), &two, &one);
-    assert_eq!(told(&found.added).as_deref(), Some(r#"{".":{},"f:containerPort":{"#));
-    assert_eq!(told(&found.removed).as_deref(), Some("{"));
+    assert_eq!(written(&found.added).as_deref(), Some(r#"{".":{},"f:containerPort":{"#));
+    assert_eq!(written(&found.removed).as_deref(), Some("{"));
     assert!(compare(deployment(), &two, &two).is_empty());
 }

@@ -262,7 +262,7 @@ impl Deciding<'_> {
         there: Option<&Object>,
         (kind, autoscalers): (&Kind, &Autoscalers),
     ) -> Decision {
-        let act = |ours: bool| self.reconcile(cluster, placement?, there, ours);
+        let act = |managed: bool| self.reconcile(cluster, placement?, there, managed);
         let target = Target {
             cluster: &cluster.name,
             object: &desired.object,
@@ -282,9 +282,9 @@ impl Deciding<'_> {
         cluster: &Cluster,
         placement: &Placement,
         there: Option<&Object>,
-        ours: bool,
+        managed: bool,
     ) -> Option<federate_dialect::Action> {
-        let mut marked = there.filter(|_| ours).cloned();
+        let mut marked = there.filter(|_| managed).cloned();
         if let Some(live) = &mut marked {
             self.engine.mark(placement, live);
         }

@@ -100,13 +100,13 @@ impl Drift<'_> {
         if decision.action.diffs.is_empty() {
             return None;
         }
-        let ours = decision.action.action != ActionKind::Adopt;
+        let managed = decision.action.action != ActionKind::Adopt;
         decision.action.action = ActionKind::Update;
         if !self.correct {
             decision.send = None;
             return Some(decision);
         }
-        if !ours {
+        if !managed {
             decision.action.action = ActionKind::Conflict;
             decision.action.outcome = Outcome::NotTried;
             decision.action.reason = Some(

@@ -71,7 +71,9 @@ fn made_by_cluster(object: &Object) -> Option<&'static str> {
         }
         ("", "ServiceAccount") if name == "default" => Some("the controller of service accounts"),
         ("", "ConfigMap") if name == "kube-root-ca.crt" => Some("the controller of root certificates"),
-        ("", "ConfigMap") if object.label("applyset.kubernetes.io/id").is_some() => Some("an apply set"),
+        ("", "ConfigMap") if object.label("applyset.kubernetes.io/id").is_some() => {
+            Some("the parent of an ApplySet")
+        }
         ("", "Namespace") if name == "default" || name.starts_with("kube-") => Some("the API server"),
         ("", "Node" | "Event") | ("events.k8s.io", "Event") | ("coordination.k8s.io", "Lease") => {
             Some("its components")

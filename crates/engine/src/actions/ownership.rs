@@ -114,7 +114,7 @@ pub fn handed_over(live: &Value) -> Option<Value> {
     if theirs.is_empty() {
         return None;
     }
-    let ours = ManagerEntry {
+    let own = ManagerEntry {
         manager: MANAGER.to_owned(),
         operation: Operation::Apply,
         api_version: None,
@@ -122,11 +122,11 @@ pub fn handed_over(live: &Value) -> Option<Value> {
     };
     for owner in theirs {
         let Some(given) = managed.0.remove(&owner) else { continue };
-        let merged = match managed.0.remove(&ours) {
+        let merged = match managed.0.remove(&own) {
             Some(own) => Owned { fields: own.fields.union(given.fields), ..own },
             None => given,
         };
-        managed.0.insert(ours.clone(), merged);
+        managed.0.insert(own.clone(), merged);
     }
     let mut object = live.clone();
     managed.store(&mut object);

@@ -14,15 +14,15 @@ use super::MANAGER;
 pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let is = |entry: &Value, key: &str, value: &str| entry.get(key).is_some_and(|found| found == value);
-    let ours = entries.into_iter().flatten().find(|entry| {
+    let own = entries.into_iter().flatten().find(|entry| {
         is(entry, "manager", MANAGER)
             && is(entry, "operation", "Apply")
             && entry.get("subresource").is_none_or(|name| name == "")
     });
-    let Some(ours) = ours.filter(|entry| entry.get("apiVersion") == body.get("apiVersion")) else {
+    let Some(own) = own.filter(|entry| entry.get("apiVersion") == body.get("apiVersion")) else {
         return false;
     };
-    let fields = ours.get("fieldsV1").and_then(Value::as_object);
+    let fields = own.get("fieldsV1").and_then(Value::as_object);
     fields.is_some_and(|fields| same(fields, live, &unnamed(body)))
 }
 

@@ -9,6 +9,7 @@ use federate_kubernetes::schema::{nearest, similar};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
+use super::releases::{Releases, Served as Clusters, by};
 use super::templates::Kinds;
 
 /// The groups and kinds of the repo's CRDs.
@@ -84,20 +85,30 @@ fn of_crd(defined: &Defined, object: &Object) -> Option<Finding> {
 }
 
 /// The findings about API versions that are not served.
-pub(super) fn unserved(repo: &Repo, kinds: &Kinds) -> Vec<Finding> {
+pub(super) fn unserved(repo: &Repo, kinds: &Kinds, releases: &Releases<'_>) -> Vec<Finding> {
     let objects = repo.templates.iter().map(|template| &template.object);
-    objects.filter_map(|object| unserved_version(object).or_else(|| undefined(kinds, object))).collect()
+    let finding = |object| unserved_version(object, releases).or_else(|| undefined(kinds, object));
+    objects.filter_map(finding).collect()
 }
 
-fn unserved_version(object: &Object) -> Option<Finding> {
+fn unserved_version(object: &Object, releases: &Releases<'_>) -> Option<Finding> {
     let (version, kind) = (&object.id.api_version, &object.id.kind);
-    let why = match served(version, kind, NEWEST) {
+    kinds::scope(object.id.group(), kind)?;
+    let all = releases.of(&object.id);
+    let state = |one: &Clusters<'_>| served(version, kind, one.release.unwrap_or(NEWEST));
+    let lacks = |one: &&Clusters<'_>| !matches!(state(one), Served::Yes | Served::Unknown);
+    let first = all.iter().find(lacks)?;
+    let why = match state(first) {
         Served::Yes | Served::Unknown => return None,
         Served::Removed(release) => format!("Kubernetes 1.{release} removed `{version}` of {kind}"),
         Served::Added(release) => format!("Kubernetes serves `{version}` of {kind} since 1.{release}"),
         Served::Never => format!("Kubernetes 1.{NEWEST} has no `{version}` of {kind}"),
     };
-    let help = match preferred(kind, NEWEST) {
+    let why = match first.release {
+        Some(_) => format!("{why} ({})", by(all.iter().filter(lacks))),
+        None => why,
+    };
+    let help = match preferred(kind, first.release.unwrap_or(NEWEST)) {
         Some(right) => format!("use `{right}`"),
         None => "remove the object: nothing replaces its kind".to_owned(),
     };

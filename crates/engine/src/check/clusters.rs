@@ -1,9 +1,9 @@
 //! Names and labels of clusters that the inventory does not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::References;
-use federate_dialect::references::{ClusterProperty, Requirement};
+use federate_dialect::references::{ClusterProperty, Name, Requirement};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
@@ -30,6 +30,7 @@ pub(super) fn unknown(
         .collect();
     let mut found = Vec::new();
     for (object, references) in references {
+        found.extend(repeated(object, &references.clusters));
         for cluster in references.clusters.iter().filter(|c| names.binary_search(&c.name.as_str()).is_err()) {
             let message = format!("the inventory has no cluster `{}`", cluster.name);
             let help = match unread.get(cluster.name.as_str()) {
@@ -42,6 +43,33 @@ pub(super) fn unknown(
         found.extend(labels.flat_map(|requirement| unmet(clusters, object, requirement)));
     }
     found
+}
+
+/// The findings about names that a list contains twice.
+fn repeated(object: &Object, names: &[Name]) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let twice = names.iter().filter(|name| !seen.insert((name.name.as_str(), list_of(&name.pointer))));
+    twice
+        .map(|name| {
+            let message = format!("the list names the cluster `{}` twice", name.name);
+            Finding::warning("duplicate-item", object, message)
+                .at(&name.pointer)
+                .help("remove one of the two, or correct its name")
+        })
+        .collect()
+}
+
+/// The place of the list that a place belongs to, with what follows the index in it.
+fn list_of(pointer: &str) -> (&str, &str) {
+    let is_index = |token: &str| !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
+    let (mut list, mut rest) = (pointer, "");
+    while let Some((parent, token)) = list.rsplit_once('/') {
+        if is_index(token) {
+            return (parent, rest);
+        }
+        (list, rest) = (parent, pointer.get(parent.len()..).unwrap_or_default());
+    }
+    (pointer, "")
 }
 
 /// The findings about a requirement that no cluster meets, or that names a value that only a typo explains.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
+use federate_apiserver::served::Minor;
 use federate_dialect::References;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
@@ -17,7 +18,9 @@ mod keys;
 mod lookalike;
 mod objects;
 mod overrides;
+mod releases;
 mod selectors;
+mod services;
 mod templates;
 mod unplaced;
 mod workloads;
@@ -51,12 +54,13 @@ impl Engine<'_> {
     }
 
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
-    /// cause, where it is known.
-    pub fn mistakes(&self, found: &mut Vec<Finding>) {
+    /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
+    pub fn mistakes(&self, rendering: &Rendering, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
         let references: Vec<(&Object, References)> = self.references().collect();
         let wrapped = self.wrapped();
         let kinds = templates::Kinds::new(self.repo);
         let defined = Defined::new(self.repo);
+        let releases = releases::Releases::new(self, &rendering.plan, kubernetes);
         for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
             overrides::suggest(self.repo, &kinds, &wrapped, failed);
         }
@@ -67,10 +71,17 @@ impl Engine<'_> {
         found.extend(keys::unread(self.repo, self.dialects));
         found.extend(objects::missing(self.repo, &references));
         found.extend(workloads::missing(self.repo, &wrapped));
+        found.extend(services::mistyped(self.repo));
         found.extend(selectors::without_match(self.repo, &references, unused, &misspelt));
         found.extend(templates::refused(self.repo, &kinds, &wrapped));
+        let templates = self.repo.templates.par_iter();
+        let dated =
+            templates.flat_map_iter(|template| releases::findings(&releases, &kinds, &template.object));
+        found.extend(dated.collect::<Vec<_>>());
+        found.extend(overrides::unserved(self.repo, &kinds, rendering, &releases));
         found.extend(overrides::containers(self.repo, &references));
-        found.extend(builtin::unserved(self.repo, &kinds));
+        found.extend(releases::unknown(self.repo));
+        found.extend(builtin::unserved(self.repo, &kinds, &releases));
         found.extend(misspelt);
         let refused: BTreeSet<ObjectRef> = found
             .iter()

@@ -1,8 +1,9 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, is_plain, near_path};
@@ -10,8 +11,10 @@ use federate_dialect::{OverrideChange, References, Rendered};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
-use super::templates::{Kinds, finding, template as template_of};
+use super::releases::Releases;
+use super::templates::{Kinds, by, finding, template as template_of};
 use super::{distinct, instead};
+use crate::{Manifest, Rendering};
 
 /// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
 /// federated objects by the objects that they are for.
@@ -25,31 +28,89 @@ pub(super) fn broken(
     if rendered.changes.iter().all(|change| change.paths.is_empty()) {
         return Vec::new();
     }
+    let mut found = renamed(repo, &rendered.changes, object);
     let template = repo.template(object).map(|template| Cow::Borrowed(&template.object.body));
     let template = template.or_else(|| Some(Cow::Owned(template_of(repo, wrapped.get(object)?, object)?)));
     let template = template.unwrap_or_default();
     let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
-    let Some(kind) = kinds.get(&rendered.body) else { return Vec::new() };
+    let Some(kind) = kinds.get(&rendered.body) else { return found };
     if paths.all(|path| is_plain(&kind, path, &template, &rendered.body)) {
-        return Vec::new();
+        return found;
     }
     let now = kinds.problems(&rendered.body, "");
     if now.is_empty() {
-        return Vec::new();
+        return found;
     }
     let before = kinds.problems(&template, "");
     let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
-    new.filter_map(|problem| caused(repo, &rendered.changes, problem, object)).collect()
+    let by = by(object);
+    found.extend(new.filter_map(|problem| caused(repo, &rendered.changes, problem, object, &by)));
+    found
+}
+
+/// Fields and values in overridden manifests that the clusters that receive them do not serve. Those of templates are
+/// reported with the templates.
+pub(super) fn unserved(
+    repo: &Repo,
+    kinds: &Kinds,
+    rendering: &Rendering,
+    releases: &Releases<'_>,
+) -> Vec<Finding> {
+    if !releases.are_known() {
+        return Vec::new();
+    }
+    let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
+        let served = || releases.of_clusters(manifest.clusters.iter().map(AsRef::as_ref));
+        let now =
+            parsed(&manifest.text).map(|body| releases.problems(kinds, &body, served)).unwrap_or_default();
+        let in_template = |pointer: &str| {
+            let template = repo.template(&manifest.object);
+            template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
+        };
+        let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
+        new.filter_map(|(problem, by)| caused(repo, &manifest.changes, problem, &manifest.object, &by))
+            .collect()
+    };
+    let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
+    let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
+    found.into_iter().collect()
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    federate_yaml::read(text.as_bytes()).documents.pop().map(|document| document.value)
+}
+
+/// The fields that identify an object.
+const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+
+/// The findings about overrides that turn an object into another one.
+fn renamed(repo: &Repo, changes: &[OverrideChange], object: &ObjectRef) -> Vec<Finding> {
+    let of = |change: &OverrideChange| {
+        let field = IDENTITY.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
+        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
+        let pointer = written(&claimed.object.body, field).unwrap_or_default();
+        let message =
+            format!("{} changes `{field}` of {object}, so that another object is sent", change.policy);
+        let finding = Finding::warning("invalid-override", &claimed.object, message).at(pointer);
+        Some(finding.help("write a template for the other object, and a policy that places it there"))
+    };
+    changes.iter().filter_map(of).collect()
 }
 
 /// The finding about a problem, at the override that changed the field.
-fn caused(repo: &Repo, changes: &[OverrideChange], problem: Problem, object: &ObjectRef) -> Option<Finding> {
+fn caused(
+    repo: &Repo,
+    changes: &[OverrideChange],
+    problem: Problem,
+    object: &ObjectRef,
+    by: &str,
+) -> Option<Finding> {
     let touches = |path: &String| below(&problem.pointer, path) || below(path, &problem.pointer);
     let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
     let pointer = written(&claimed.object.body, &problem.pointer).unwrap_or_default();
     let message = format!("{object} after {}: {}", change.policy, problem.message);
-    Some(finding(&claimed.object, object, Problem { pointer, message, ..problem }))
+    Some(finding(&claimed.object, Problem { pointer, message, ..problem }, by))
 }
 
 fn below(pointer: &str, parent: &str) -> bool {

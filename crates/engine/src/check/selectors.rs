@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use federate_apiserver::served::{NEWEST, Served, served};
 use federate_dialect::References;
 use federate_dialect::references::{Name, Selector};
 use federate_kubernetes::schema::similar;
@@ -107,11 +108,29 @@ fn unknown_kind(selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> 
 
 /// The objects of the selector's API version or group.
 fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Result<Vec<&'o Object>, Miss> {
-    let (wanted, of): (&Name, fn(&Object) -> &str) = match (&selector.api_version, &selector.group) {
-        (Some(version), _) => (version, |object| object.id.api_version.as_str()),
-        (None, Some(group)) => (group, |object| object.id.group()),
-        (None, None) => return Ok(objects.to_vec()),
+    let objects = match &selector.group {
+        Some(group) => matching(selector, group, objects, |object| object.id.group())?,
+        None => objects.to_vec(),
     };
+    let Some(version) = &selector.api_version else { return Ok(objects) };
+    if selector.any_version && !is_unserved(&version.name, &selector.kind.name) {
+        return Ok(objects);
+    }
+    matching(selector, version, &objects, |object| object.id.api_version.as_str())
+}
+
+/// Whether no API server serves an API version of a built-in kind any more.
+fn is_unserved(api_version: &str, kind: &str) -> bool {
+    !matches!(served(api_version, kind, NEWEST), Served::Yes | Served::Unknown)
+}
+
+/// The objects with a property that a selector asks for.
+fn matching<'o>(
+    selector: &Selector,
+    wanted: &Name,
+    objects: &[&'o Object],
+    of: fn(&Object) -> &str,
+) -> Result<Vec<&'o Object>, Miss> {
     let matching: Vec<&Object> = objects.iter().copied().filter(|o| of(o) == wanted.name).collect();
     if !matching.is_empty() {
         return Ok(matching);

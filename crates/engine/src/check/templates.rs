@@ -16,7 +16,8 @@ use federate_repo::{Repo, Role};
 pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
     let templates = repo.templates.par_iter().flat_map_iter(|template| {
         let object = &template.object;
-        kinds.problems(&object.body, "").into_iter().map(move |problem| finding(object, &object.id, problem))
+        let by = by(&object.id);
+        kinds.problems(&object.body, "").into_iter().map(move |problem| finding(object, problem, &by))
     });
     let mut found: Vec<Finding> = templates.collect();
     for claimed in &repo.claimed {
@@ -24,22 +25,32 @@ pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, 
         for (pointer, body) in embedded(object, claimed.role, wrapped) {
             let id = Object::of(body.clone(), "").id;
             let problems = kinds.problems(&body, &pointer).into_iter();
-            found.extend(problems.map(|problem| finding(object, &id, problem)));
+            let by = by(&id);
+            found.extend(problems.map(|problem| finding(object, problem, &by)));
         }
     }
     found
 }
 
-/// The finding about a problem of `id`, in the text of `object`.
-pub(super) fn finding(object: &Object, id: &ObjectRef, problem: Problem) -> Finding {
-    let Problem { pointer, effect, message, help } = problem;
+/// By whose schema an object is checked, if not by those of its clusters.
+pub(super) fn by(id: &ObjectRef) -> String {
     let custom = scope(id.group(), &id.kind).is_none();
-    let by = if custom { "its CRD".to_owned() } else { format!("Kubernetes {VERSION}") };
+    if custom { "its CRD".to_owned() } else { format!("Kubernetes {VERSION}") }
+}
+
+/// The finding about a problem in the text of `object`; `by` names the schema.
+pub(super) fn finding(object: &Object, problem: Problem, by: &str) -> Finding {
+    let Problem { pointer, effect, message, help } = problem;
     let (severity, code, message) = match effect {
         Effect::Dropped => {
             let end = "an API server drops it, and `kubectl apply` and server-side apply refuse the object";
             (Severity::Warning, "unknown-field", format!("{message} ({by}): {end}"))
         }
+        Effect::Gated => (
+            Severity::Warning,
+            "feature-gate",
+            format!("{message} ({by}): without it, an API server drops the field"),
+        ),
         Effect::Ambiguous => (Severity::Warning, "duplicate-item", message),
         Effect::BadName => (Severity::Error, "invalid-name", format!("{message} ({by} refuses it)")),
         Effect::Refused => (Severity::Error, "invalid-field", format!("{message} ({by} refuses it)")),

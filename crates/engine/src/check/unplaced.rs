@@ -23,6 +23,42 @@ pub(crate) struct Unplaced<'e> {
     advice: &'static str,
 }
 
+/// Why a template is placed nowhere.
+pub(crate) struct Reason {
+    /// The reason, if that is more than that no policy selects the template.
+    why: Option<String>,
+    /// What to do.
+    help: String,
+    /// Whether a policy is responsible for the template.
+    pub(crate) claimed: bool,
+    /// Whether a policy nearly selects it.
+    pub(crate) near: bool,
+}
+
+impl Reason {
+    fn new(why: Option<String>, help: String) -> Self {
+        Self { why, help, claimed: false, near: false }
+    }
+
+    /// The reason why a policy that is responsible for the template does not place it.
+    fn claimed(why: String, help: impl Into<String>) -> Self {
+        Self { claimed: true, ..Self::new(Some(why), help.into()) }
+    }
+
+    /// The finding about the template.
+    pub(crate) fn finding(&self, template: &Object, everywhere: bool) -> Finding {
+        let (id, what) = (&template.id, "it is rendered for no cluster");
+        let message = match &self.why {
+            Some(why) if everywhere => {
+                format!("`unplaced: everywhere` places {id} in every cluster, although {why}")
+            }
+            Some(why) => format!("no policy places {id}: {why}"),
+            None => format!("no policy places {id}, so {what}"),
+        };
+        Finding::warning("unmatched", template, message).help(&self.help)
+    }
+}
+
 /// How a selector relates to a template.
 enum Relation {
     Selects,
@@ -61,18 +97,8 @@ impl<'e> Unplaced<'e> {
         }
     }
 
-    /// The finding about a template that no policy places.
-    pub(crate) fn finding(&self, template: &Object) -> Finding {
-        let (why, help) = self.reason(template);
-        let message = match why {
-            Some(why) => format!("no policy places {}: {why}", template.id),
-            None => format!("no policy places {}, so it is rendered for no cluster", template.id),
-        };
-        Finding::warning("unmatched", template, message).help(help)
-    }
-
-    /// Why it is placed nowhere, if that is more than that no policy selects it, and what to do.
-    fn reason(&self, template: &Object) -> (Option<String>, String) {
+    /// Why a template is placed nowhere, and what to do.
+    pub(crate) fn reason(&self, template: &Object) -> Reason {
         let relations =
             || self.selectors.iter().map(|(policy, selector)| (*policy, relation(selector, template)));
         let selecting: Vec<&Object> = relations()
@@ -85,11 +111,14 @@ impl<'e> Unplaced<'e> {
                 selecting.first().map_or_else(String::new, |p| format!(", although {} selects it", of(p)));
             let help =
                 "keep it out of the repo with `.federateignore`, or apply it to the clusters by other means";
-            return (Some(format!("{why}{selected}")), help.to_owned());
+            return Reason {
+                claimed: !selecting.is_empty(),
+                ..Reason::new(Some(format!("{why}{selected}")), help.to_owned())
+            };
         }
         if let Some(policy) = selecting.iter().find(|policy| self.in_error.contains(&policy.id)) {
             let why = format!("{}, which selects it, has an error and takes part in no decision", of(policy));
-            return (Some(why), "correct the policy".to_owned());
+            return Reason::claimed(why, "correct the policy");
         }
         if let Some(why) = self.without_namespace(template) {
             return why;
@@ -101,7 +130,7 @@ impl<'e> Unplaced<'e> {
                 format!("{} selects it, but does not place it", of(policy))
             };
             let explain = format!("`federate explain {}/{}`", template.id.kind, template.id.name);
-            return (Some(why), format!("{explain} shows the decision"));
+            return Reason::claimed(why, format!("{explain} shows the decision"));
         }
         let near = relations().find_map(|(policy, relation)| match relation {
             Relation::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
@@ -110,16 +139,20 @@ impl<'e> Unplaced<'e> {
         match near {
             Some((policy, what, wanted, has)) => {
                 let why = format!("{} nearly selects it, but asks for the {what} `{wanted}`", of(policy));
-                (Some(why), format!("the object has the {what} `{has}`: correct one of the two"))
+                let help = format!("the object has the {what} `{has}`: correct one of the two");
+                Reason { near: true, ..Reason::new(Some(why), help) }
             }
-            None => (None, format!("{}, or keep it out of the repo with `.federateignore`", self.advice)),
+            None => Reason::new(
+                None,
+                format!("{}, or keep it out of the repo with `.federateignore`", self.advice),
+            ),
         }
     }
 }
 
 impl Unplaced<'_> {
     /// The reason for a template whose namespace is selected but is not an object of the repo.
-    fn without_namespace(&self, template: &Object) -> Option<(Option<String>, String)> {
+    fn without_namespace(&self, template: &Object) -> Option<Reason> {
         let namespace = template.id.namespace.as_ref()?;
         let names_it = |selector: &Selector| {
             selector.with_content && selector.name.as_ref().is_some_and(|n| n.name == *namespace)
@@ -133,7 +166,7 @@ impl Unplaced<'_> {
             "{} ({}) selects the namespace `{namespace}`, but the repo has no Namespace `{namespace}`",
             policy.id, policy.origin
         );
-        Some((Some(why), format!("add the Namespace `{namespace}` to the repo")))
+        Some(Reason::claimed(why, format!("add the Namespace `{namespace}` to the repo")))
     }
 }
 
@@ -144,9 +177,9 @@ fn relation(selector: &Selector, template: &Object) -> Relation {
     }
     let id = &template.id;
     let version = match (&selector.api_version, &selector.group) {
-        (Some(version), _) => Some((version, id.api_version.as_str())),
-        (None, Some(group)) => Some((group, id.group())),
-        (None, None) => None,
+        (Some(version), _) if !selector.any_version => Some((version, id.api_version.as_str())),
+        (_, Some(group)) => Some((group, id.group())),
+        (_, None) => None,
     };
     let namespace = id.namespace.as_deref().unwrap_or_default();
     let fields = [

@@ -24,6 +24,8 @@ pub struct Stored {
     pub taken: Option<Timestamp>,
     /// The clusters that could not be read when it was taken, each with the reason.
     pub failed: BTreeMap<String, String>,
+    /// The versions of Kubernetes in the clusters, as far as they were read.
+    pub kubernetes: BTreeMap<String, String>,
     /// The inventory objects.
     pub clusters: Vec<Claimed>,
     /// The placements that the control planes have recorded.
@@ -45,6 +47,8 @@ struct Described {
     #[serde(default)]
     failed: BTreeMap<String, String>,
     #[serde(default)]
+    kubernetes: BTreeMap<String, String>,
+    #[serde(default)]
     digest: String,
 }
 
@@ -57,7 +61,9 @@ impl Stored {
     pub fn read(dialects: Dialects, source: &dyn Source, name: &str) -> Result<Self, String> {
         let name = name.trim_end_matches('/');
         let described = described(source)?;
-        let mut stored = Self { taken: described.taken, failed: described.failed, ..Self::default() };
+        let Described { taken, failed, kubernetes, .. } = &described;
+        let (failed, kubernetes) = (failed.clone(), kubernetes.clone());
+        let mut stored = Self { taken: *taken, failed, kubernetes, ..Self::default() };
         let files = files(source, "").map_err(|(path, why)| format!("{path}: {why}"))?;
         let mut digest = Digest::default();
         for (path, bytes) in files.iter().filter(|(path, _)| *path != DESCRIPTION) {

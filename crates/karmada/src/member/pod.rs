@@ -19,10 +19,10 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
     for list in ["containers", "initContainers"] {
         let theirs = live.at(&["spec", list]).and_then(Value::as_array);
         for theirs in theirs.into_iter().flatten() {
-            let ours = spec.get_mut(list).and_then(Value::as_array_mut);
-            let mut same = ours.into_iter().flatten().filter(|c| c.get("name") == theirs.get("name"));
-            if let Some(ours) = same.next().and_then(Value::as_object_mut) {
-                set(ours, "volumeMounts", theirs.get("volumeMounts"));
+            let desired = spec.get_mut(list).and_then(Value::as_array_mut);
+            let mut same = desired.into_iter().flatten().filter(|c| c.get("name") == theirs.get("name"));
+            if let Some(desired) = same.next().and_then(Value::as_object_mut) {
+                set(desired, "volumeMounts", theirs.get("volumeMounts"));
             }
         }
     }

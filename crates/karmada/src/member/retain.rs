@@ -56,8 +56,8 @@ fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
     let gone: BTreeSet<&str> = live.annotation(sent).unwrap_or_default().split(',').collect();
     let theirs = live.at(&["metadata", field]).and_then(Value::as_object);
     for (key, value) in theirs.into_iter().flatten() {
-        let ours = at(body, &["metadata", field, key]);
-        if ours.is_none()
+        let desired = at(body, &["metadata", field, key]);
+        if desired.is_none()
             && !gone.contains(key.as_str())
             && let Some(map) = object(body, &["metadata", field])
         {
@@ -151,8 +151,8 @@ fn service(body: &mut Value, live: &Object) -> Result<(), Unretained> {
 
 /// Merges a list of Secrets: those that are sent, then the others of the member; an empty list is `null`.
 fn secrets(body: &mut Value, live: &Object, field: &str) -> Result<(), Unretained> {
-    let ours = body.get(field).map(|list| list.as_array().ok_or_else(Unretained::default)).transpose()?;
-    let mut all = ours.cloned().unwrap_or_default();
+    let desired = body.get(field).map(|list| list.as_array().ok_or_else(Unretained::default)).transpose()?;
+    let mut all = desired.cloned().unwrap_or_default();
     for one in typed(live, &[field], Value::as_array)?.into_iter().flatten() {
         if !all.iter().any(|other| other.get("name") == one.get("name")) {
             all.push(one.clone());

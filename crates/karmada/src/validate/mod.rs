@@ -4,8 +4,8 @@
 //! adds another. Rules read the object as Go does: `null` and an empty list count as absent.
 
 use super::version::{Admission, Behaviour};
-use federate_kubernetes::schema::{Cursor, Refusals, check_by};
-use federate_kubernetes::{Finding, Object};
+use federate_kubernetes::schema::{Cursor, Refusals, check_by, similar};
+use federate_kubernetes::{Finding, Object, kinds};
 
 mod cluster;
 mod overrides;
@@ -34,7 +34,7 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         }
         "Cluster" => check_by(cluster::rules, object, &schema::CLUSTER, "invalid-cluster"),
         "ResourceInterpreterCustomization" => {
-            check_by(|_, _| {}, object, &schema::CUSTOMIZATION, "invalid-customization")
+            check_by(customized, object, &schema::CUSTOMIZATION, "invalid-customization")
         }
         "ClusterTaintPolicy" => {
             let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
@@ -45,6 +45,20 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         "FederatedResourceQuota" => crate::quota::validate(object),
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),
+    }
+}
+
+/// Warns about a target whose kind is nearly one of Kubernetes.
+fn customized(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let target = spec.field("target");
+    let (kind, version) = (target.field("kind"), target.field("apiVersion"));
+    let group = version.text().split_once('/').map_or("", |(group, _)| group);
+    let Some(known) = kinds::groups().find(|known| known.group == group) else { return };
+    let names: Vec<&str> = known.all().collect();
+    if let Some(near) = similar(kind.text(), &names).filter(|_| !names.contains(&kind.text())) {
+        let message = format!("the API group of `{}` has no kind `{}`", version.text(), kind.text());
+        let warning = Finding::warning("unknown-kind", refusals.object, message).at(kind.pointer());
+        refusals.findings.push(warning.help(format!("did you mean `{near}`?")));
     }
 }
 

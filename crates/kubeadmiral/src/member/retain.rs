@@ -42,10 +42,10 @@ fn merge(body: &mut Value, live: &Value, field: &str, sent: &str) {
     let annotations = at(live, &["metadata", "annotations", sent]).and_then(Value::as_str);
     let gone: BTreeSet<&str> = annotations.unwrap_or_default().split(',').collect();
     let theirs = at(live, &["metadata", field]).and_then(Value::as_object);
-    let ours = map(body, field);
+    let desired = map(body, field);
     for (key, value) in theirs.into_iter().flatten() {
-        if !ours.contains_key(key) && !gone.contains(key.as_str()) {
-            ours.insert(key.clone(), value.clone());
+        if !desired.contains_key(key) && !gone.contains(key.as_str()) {
+            desired.insert(key.clone(), value.clone());
         }
     }
 }
@@ -100,9 +100,9 @@ fn service(body: &mut Value, live: &Value) {
         take(body, live, &["spec", "clusterIP"]);
     }
     let Some(theirs) = at(live, &["spec", "ports"]).and_then(Value::as_array) else { return };
-    let ours = at(body, &["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let desired = at(body, &["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let same = |a: &Value, b: &Value| ["name", "protocol", "port"].iter().all(|key| a.get(key) == b.get(key));
-    let ports = ours.into_iter().map(|mut port| {
+    let ports = desired.into_iter().map(|mut port| {
         let mut node_ports =
             theirs.iter().filter(|other| same(&port, other)).filter_map(|o| o.get("nodePort"));
         if let Some(node_port) = node_ports.next_back() {
@@ -131,24 +131,25 @@ fn pod(body: &mut Value, live: &Value) -> Result<(), Unretained> {
     }
     for list in ["initContainers", "containers"] {
         let theirs = at(live, &["spec", list]).and_then(Value::as_array).cloned().unwrap_or_default();
-        let ours = at(body, &["spec", list]).and_then(Value::as_array).cloned();
-        let ours = ours.map(|ours| ours.into_iter().map(|c| container(c, &theirs)).collect::<Result<_, _>>());
-        put(body, &["spec", list], ours.transpose()?.unwrap_or(Value::Null));
+        let desired = at(body, &["spec", list]).and_then(Value::as_array).cloned();
+        let desired = desired
+            .map(|desired| desired.into_iter().map(|c| container(c, &theirs)).collect::<Result<_, _>>());
+        put(body, &["spec", list], desired.transpose()?.unwrap_or(Value::Null));
     }
     Ok(())
 }
 
 /// A container with the retained fields of the live container of the same name.
-fn container(mut ours: Value, theirs: &[Value]) -> Result<Value, Unretained> {
-    let Some(live) = theirs.iter().find(|c| c.get("name") == ours.get("name")) else { return Ok(ours) };
-    let Value::Object(map) = &mut ours else { return Ok(ours) };
+fn container(mut desired: Value, theirs: &[Value]) -> Result<Value, Unretained> {
+    let Some(live) = theirs.iter().find(|c| c.get("name") == desired.get("name")) else { return Ok(desired) };
+    let Value::Object(map) = &mut desired else { return Ok(desired) };
     match live.get("resources") {
         Some(resources) => drop(map.insert("resources".to_owned(), resources.clone())),
         None => drop(map.shift_remove("resources")),
     }
     let token = |mount: &Value| text(mount, &["mountPath"]) == TOKEN_PATH;
     let mounts = live.get("volumeMounts").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let Some(index) = mounts.iter().position(token) else { return Ok(ours) };
+    let Some(index) = mounts.iter().position(token) else { return Ok(desired) };
     let own = map.entry("volumeMounts").or_insert_with(|| Value::Array(Vec::new()));
     let Value::Array(own) = own else { return Err(Unretained) };
     if !own.iter().any(token) {
@@ -157,7 +158,7 @@ fn container(mut ours: Value, theirs: &[Value]) -> Result<Value, Unretained> {
         }
         own.insert(index, mounts[index].clone());
     }
-    Ok(ours)
+    Ok(desired)
 }
 
 fn replicas(

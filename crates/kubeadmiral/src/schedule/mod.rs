@@ -175,14 +175,14 @@ pub(super) fn schedule(
         }
         return Outcome::Placed(subject.previous.to_vec());
     }
-    let screen = Eligibility::new(subject, wanted);
+    let eligibility = Eligibility::new(subject, wanted);
     let mut feasible: Vec<&Member<'_>> = Vec::with_capacity(members.len());
     for member in members {
-        match screen.refusal(&plugins.filters, member) {
+        match eligibility.refusal(&plugins.filters, member) {
             None => feasible.push(member),
             Some(filter) => {
                 if let Some(trace) = &mut trace {
-                    trace.refusals[member.index] = Some((filter, screen.why(filter, member)));
+                    trace.refusals[member.index] = Some((filter, eligibility.why(filter, member)));
                 }
             }
         }

@@ -6,6 +6,7 @@ use federate_kubernetes::{Finding, Object};
 use super::profile::Plugins;
 
 mod schema;
+mod values;
 
 /// The length of the longest label value.
 const LONGEST_NAME: usize = 63;
@@ -33,6 +34,9 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     {
         let message = format!("{} cannot be used: {why}", object.id);
         findings.push(Finding::warning("unusable-profile", object, message).at("/spec/plugins"));
+    }
+    if !findings.iter().any(Finding::is_error) {
+        findings.extend(values::without_effect(object));
     }
     findings
 }

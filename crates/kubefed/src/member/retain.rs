@@ -92,8 +92,8 @@ fn service(body: &mut Value, live: &Value) -> Result<(), Unretained> {
         put(body, &["spec", "clusterIPs"], addresses.clone().into())?;
     }
     let Some(theirs) = typed(live, &["spec", "ports"], Value::as_array)? else { return Ok(()) };
-    let ours = typed(body, &["spec", "ports"], Value::as_array)?.cloned().unwrap_or_default();
-    let ports: Vec<Value> = ours.into_iter().map(|port| with_node_port(port, theirs)).collect();
+    let desired = typed(body, &["spec", "ports"], Value::as_array)?.cloned().unwrap_or_default();
+    let ports: Vec<Value> = desired.into_iter().map(|port| with_node_port(port, theirs)).collect();
     put(body, &["spec", "ports"], ports.into())
 }
 
@@ -109,8 +109,8 @@ fn with_node_port(mut port: Value, theirs: &[Value]) -> Value {
 }
 
 fn service_account(body: &mut Value, live: &Value) -> Result<(), Unretained> {
-    let ours = typed(body, &["secrets"], Value::as_array)?;
-    if ours.is_some_and(|secrets| !secrets.is_empty()) {
+    let desired = typed(body, &["secrets"], Value::as_array)?;
+    if desired.is_some_and(|secrets| !secrets.is_empty()) {
         return Ok(());
     }
     match typed(live, &["secrets"], Value::as_array)? {

@@ -29,6 +29,7 @@ pub(super) fn check(object: &Object, role: Role) -> Vec<Finding> {
     let spec = Cursor::new(&object.body).field("spec");
     match object.id.kind.as_str() {
         "FederatedTypeConfig" if findings.is_empty() => findings.extend(type_config(object, &spec)),
+        "ReplicaSchedulingPreference" => findings.extend(bounds(object, &spec)),
         _ if role == Role::Bundle => findings.extend(operations(object, &spec)),
         _ => {}
     }
@@ -80,6 +81,27 @@ fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
                 .help("use add, remove or replace; the default is replace")
         })
         .collect()
+}
+
+/// Checks that a preference does not ask for more replicas than it allows.
+fn bounds(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
+    let clusters = spec.field("clusters");
+    let mut findings = Vec::new();
+    for (name, _) in clusters.value().as_object().into_iter().flatten() {
+        let wanted = clusters.entry(name);
+        let (least, most) = (wanted.field("minReplicas"), wanted.field("maxReplicas"));
+        if let (Some(min), Some(max)) = (least.value().as_i64(), most.value().as_i64())
+            && min > max
+        {
+            let message = format!("`minReplicas` {min} is greater than `maxReplicas` {max}");
+            findings.push(
+                Finding::warning("no-effect", object, message)
+                    .at(least.pointer())
+                    .help("raise `maxReplicas` or lower `minReplicas`"),
+            );
+        }
+    }
+    findings
 }
 
 /// The finding about a federated object whose kind has no configuration.

@@ -195,12 +195,12 @@ impl Member {
             azure.watch(seen);
         }
         membership::welcome(&mut self.status.conditions, seen.now);
-        self.take_over(seen.now);
+        self.apply_pending(seen.now);
         let (error, ended) = match seen.join_failure {
             Some(why) => (Some(self.fail_to_join(why, seen.now)), seen.now),
             None => self.report(seen),
         };
-        self.take_over(ended);
+        self.apply_pending(ended);
         Outcome { status: self.status.clone(), error, ended }
     }
 
@@ -248,7 +248,7 @@ impl Member {
     }
 
     /// Copies the agent's report to the hub.
-    fn take_over(&mut self, now: Timestamp) {
+    fn apply_pending(&mut self, now: Timestamp) {
         let status = &mut self.status;
         status.properties.clone_from(&self.reported.properties);
         status.resource_usage.clone_from(&self.reported.resource_usage);

@@ -112,10 +112,11 @@ impl Applying<'_> {
         let manifest = stamp::stripped(manifest);
         let mut outcome = Outcome::default();
         let mut live = live.cloned();
-        let mut ours = live.as_ref().is_none_or(|live| self.owns(live));
-        if let Some(found) = live.clone().filter(|_| !ours && self.strategy.takes_over() != TakeOver::Never) {
-            match self.take_over(&manifest, &found, &mut outcome) {
-                Ok(taken) => (live, ours) = (Some(taken), true),
+        let mut owned = live.as_ref().is_none_or(|live| self.owns(live));
+        if let Some(found) = live.clone().filter(|_| !owned && self.strategy.takes_over() != TakeOver::Never)
+        {
+            match self.adopt(&manifest, &found, &mut outcome) {
+                Ok(taken) => (live, owned) = (Some(taken), true),
                 Err(error) => return outcome.end("FailedToTakeOver", Some(error)),
             }
         }
@@ -127,7 +128,7 @@ impl Applying<'_> {
             let decision = if outcome.diffs.is_empty() { "NoDiffFound" } else { "FoundDiff" };
             return outcome.end(decision, None);
         }
-        if !ours {
+        if !owned {
             return outcome.end("NotTakenOver", Some("NotOwned"));
         }
         if let Some(live) = live.as_ref().filter(|live| self.is_applied(&manifest, live)) {
@@ -159,12 +160,7 @@ impl Applying<'_> {
         }
     }
 
-    fn take_over(
-        &self,
-        manifest: &Value,
-        live: &Value,
-        outcome: &mut Outcome,
-    ) -> Result<Value, &'static str> {
+    fn adopt(&self, manifest: &Value, live: &Value, outcome: &mut Outcome) -> Result<Value, &'static str> {
         let taken = owner::taken(live, self.owner, self.works, self.strategy.allow_co_ownership)?;
         if self.strategy.takes_over() == TakeOver::IfNoDiff {
             outcome.diffs = self.differences(manifest, live);

@@ -85,9 +85,9 @@ fn withdraw(
     if !owns || abandons {
         return None;
     }
-    let ours = usize::from(of.owner.is_some());
+    let own = usize::from(of.owner.is_some());
     let op = match &of.owner {
-        Some(owner) if owner::owners(&live.body).len() > ours => {
+        Some(owner) if owner::owners(&live.body).len() > own => {
             SyncOp::Release(owner::released(&live.body, owner))
         }
         None if !owner::owners(&live.body).is_empty() => SyncOp::Nothing,

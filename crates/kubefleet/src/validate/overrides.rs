@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Refusals;
+use federate_kubernetes::Finding;
 use federate_kubernetes::schema::Cursor;
 
 /// The fields of a manifest that no patch may change, including everything below them.
@@ -86,7 +87,13 @@ fn json_patch(refusals: &mut Refusals<'_>, patch: &Cursor<'_>) {
     if let Some(why) = refused_path(path.text()) {
         refusals.add(&path, why, "patch another field, e.g. below `/spec` or `/metadata/labels`");
     }
-    if patch.field("op").text() == "remove" && value.present() {
+    let op = patch.field("op");
+    if matches!(op.text(), "add" | "replace") && patch.value().get("value").is_none() {
+        let message = format!("the operation `{}` has no value, so the field becomes null", op.text());
+        let finding = Finding::warning("invalid-override", refusals.object, message).at(op.pointer());
+        refusals.findings.push(finding.help("add `value`, or use the operation `remove`"));
+    }
+    if op.text() == "remove" && value.present() {
         refusals.add(&value, "the operation `remove` must not have a value", "remove `value`");
     }
 }

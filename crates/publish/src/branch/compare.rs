@@ -201,8 +201,8 @@ impl<'w> Walk<'_, 'w, '_> {
     ) {
         for (name, entry) in there {
             let file = format!("{path}/{name}");
-            let ours = entry.file && is_owned(owned, &name);
-            if ours { summary.removed.push(file) } else { self.foreign.push(file) }
+            let owned_file = entry.file && is_owned(owned, &name);
+            if owned_file { summary.removed.push(file) } else { self.foreign.push(file) }
         }
     }
 

@@ -114,14 +114,14 @@ impl Remote {
         &self,
         repository: &Repository,
         branch: &str,
-        theirs: Option<Oid>,
+        fetched: Option<Oid>,
     ) -> Result<Option<Oid>, Error> {
-        let ours = tip(repository, branch)?;
-        let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(ours.or(theirs)) };
+        let local = tip(repository, branch)?;
+        let (Some(local), Some(fetched)) = (local, fetched) else { return Ok(local.or(fetched)) };
         let ahead = |a: Oid, b: Oid| a == b || repository.graph_descendant_of(a, b).unwrap_or(false);
-        match (ahead(ours, theirs), ahead(theirs, ours)) {
-            (true, _) => Ok(Some(ours)),
-            (_, true) => Ok(Some(theirs)),
+        match (ahead(local, fetched), ahead(fetched, local)) {
+            (true, _) => Ok(Some(local)),
+            (_, true) => Ok(Some(fetched)),
             _ => Err(Error::Diverged {
                 branch: branch.to_owned(),
                 remote: program::without_credentials(&self.address),

@@ -96,8 +96,8 @@ pub(super) fn compare<'t>(
     tree: &'t Tree,
     owned: &Owned<'_>,
 ) -> Result<Comparison<'t>, Error> {
-    let is_ours = |name: &str| owned.has_cluster(name);
-    let (there, mut foreign) = folders(dir, root, is_ours, owned.plan.map(|_| PLACEMENTS))?;
+    let is_own = |name: &str| owned.has_cluster(name);
+    let (there, mut foreign) = folders(dir, root, is_own, owned.plan.map(|_| PLACEMENTS))?;
     let desired = tree.files();
     let clusters: Vec<_> = union(&there, desired)
         .into_par_iter()
@@ -128,8 +128,8 @@ fn cluster<'t>(
     desired: Option<&'t Namespaces<File>>,
     owned: &Owned<'_>,
 ) -> Result<Cluster<'t>, Error> {
-    let is_ours = |namespace: &str| owned.has_namespace(name, namespace);
-    let (there, mut foreign) = folders(path, folder, is_ours, None)?;
+    let is_own = |namespace: &str| owned.has_namespace(name, namespace);
+    let (there, mut foreign) = folders(path, folder, is_own, None)?;
     let nothing = Namespaces::new();
     let names = union(&there, desired.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
@@ -170,10 +170,10 @@ fn namespace<'t>(
         None => Vec::new(),
     };
     let written = if there.is_empty() { &[] } else { owned.files(cluster, name) };
-    let is_ours = |entry: &at::Entry| {
+    let is_own = |entry: &at::Entry| {
         entry.kind == Kind::File && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
     };
-    let foreign = there.iter().filter(|entry| !is_ours(entry)).map(at::Entry::display).collect();
+    let foreign = there.iter().filter(|entry| !is_own(entry)).map(at::Entry::display).collect();
     let is_desired = |name: &str| desired.binary_search_by(|file| file.name().cmp(name)).is_ok();
     let removed = there.iter().filter(|entry| !is_desired(&entry.name)).map(|e| e.name.clone()).collect();
     let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
@@ -192,20 +192,20 @@ fn namespace<'t>(
 fn folders(
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
-    is_ours: impl Fn(&str) -> bool,
+    is_own: impl Fn(&str) -> bool,
     besides: Option<&str>,
 ) -> Result<(BTreeSet<String>, Vec<String>), Error> {
-    let mut ours = BTreeSet::new();
+    let mut own = BTreeSet::new();
     let mut foreign = Vec::new();
-    let Some(folder) = folder else { return Ok((ours, foreign)) };
+    let Some(folder) = folder else { return Ok((own, foreign)) };
     for entry in at::list(folder).map_err(Error::io("list", path))? {
         match entry.kind {
-            Kind::Folder if is_ours(&entry.name) => drop(ours.insert(entry.name)),
+            Kind::Folder if is_own(&entry.name) => drop(own.insert(entry.name)),
             Kind::File if besides == Some(entry.name.as_str()) => {}
             Kind::Folder | Kind::File | Kind::Other => foreign.push(entry.display()),
         }
     }
-    Ok((ours, foreign))
+    Ok((own, foreign))
 }
 
 fn union<'n, T>(

@@ -94,7 +94,7 @@ impl Real {
     }
 }
 
-fn ours(cluster: &mut Cluster, request: &Request) -> (u16, Value) {
+fn simulated(cluster: &mut Cluster, request: &Request) -> (u16, Value) {
     let response = cluster.handle(request);
     let body = match response.body {
         federate_test_apiserver::Body::Json(value) => Value::clone(&value),
@@ -188,7 +188,7 @@ fn main() -> ExitCode {
     let namespace = format!("compare-{}-{}", args.seed, std::process::id());
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let make = Request::new("POST", "/api/v1/namespaces").body("application/json", body.to_string());
-    assert_eq!((real.answer(&make).0, ours(&mut cluster, &make).0), (201, 201), "the namespace");
+    assert_eq!((real.answer(&make).0, simulated(&mut cluster, &make).0), (201, 201), "the namespace");
     let (mut sent, mut different) = (0, 0);
     for number in 0..args.objects {
         let name = format!("o{number}");
@@ -197,7 +197,7 @@ fn main() -> ExitCode {
         for _ in 0..3 + random.below(4) {
             let body = objects::object(&mut random, sort, &namespace, &name);
             let request = request(&mut random, &path, &body);
-            let (mut wanted, mut got) = (real.answer(&request), ours(&mut cluster, &request));
+            let (mut wanted, mut got) = (real.answer(&request), simulated(&mut cluster, &request));
             comparable(&mut wanted.1);
             comparable(&mut got.1);
             sent += 1;

@@ -1,0 +1,143 @@
+//! Which releases of Kubernetes the clusters run that receive an object, and what these releases do not serve of it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use federate_apiserver::Kind;
+use federate_apiserver::lint::{Dated, Problem, dated};
+use federate_apiserver::served::{Minor, NEWEST, OLDEST, release};
+use federate_dialect::Plan;
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
+use federate_repo::Repo;
+
+use super::super::Engine;
+use super::templates::Kinds;
+
+/// How many clusters a message names.
+const NAMED: usize = 3;
+
+/// The releases of the clusters.
+pub(super) struct Releases<'e> {
+    /// The release to check for, in place of those of the clusters.
+    given: Option<Minor>,
+    /// The release of clusters that do not report one, if it is configured.
+    default: Option<Minor>,
+    /// The releases that clusters report.
+    reported: BTreeMap<&'e str, Minor>,
+    plan: &'e Plan,
+}
+
+/// A release, with the clusters that run it; without a release, nothing is known of them.
+pub(super) struct Served<'e> {
+    pub(super) release: Option<Minor>,
+    clusters: Vec<&'e str>,
+}
+
+impl<'e> Releases<'e> {
+    pub(super) fn new(engine: &'e Engine<'e>, plan: &'e Plan, given: Option<Minor>) -> Self {
+        let known = |version: &str| release(version).map(|release| release.min(NEWEST));
+        let reported = |cluster: &'e Cluster| {
+            Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known)?))
+        };
+        Self {
+            given,
+            default: engine.repo.config.kubernetes_version.as_deref().and_then(known),
+            reported: engine.clusters.iter().filter_map(reported).collect(),
+            plan,
+        }
+    }
+
+    /// Whether any release is known.
+    pub(super) fn are_known(&self) -> bool {
+        self.given.is_some() || self.default.is_some() || !self.reported.is_empty()
+    }
+
+    /// The releases to check an object for: those of its clusters, oldest first.
+    pub(super) fn of(&self, object: &ObjectRef) -> Vec<Served<'e>> {
+        let row = self.plan.placements.binary_search_by(|row| row.object.cmp(object)).ok();
+        let placed = row.and_then(|row| self.plan.placements.get(row)).filter(|_| !self.reported.is_empty());
+        self.of_clusters(
+            placed.into_iter().flat_map(|row| row.clusters.iter()).map(|placed| placed.name.as_ref()),
+        )
+    }
+
+    /// The releases of these clusters, oldest first.
+    pub(super) fn of_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<Served<'e>> {
+        let mut by_release: BTreeMap<Option<Minor>, Vec<&str>> = BTreeMap::new();
+        if self.given.is_none() {
+            for cluster in clusters {
+                match self.reported.get(cluster) {
+                    Some(release) => by_release.entry(Some(*release)).or_default().push(cluster),
+                    None => drop(by_release.entry(self.default).or_default()),
+                }
+            }
+        }
+        if by_release.is_empty() {
+            by_release.insert(self.given.or(self.default), Vec::new());
+        }
+        by_release.into_iter().map(|(release, clusters)| Served { release, clusters }).collect()
+    }
+
+    /// The problems of fields and values that the releases `served` do not have.
+    pub(super) fn problems(
+        &self,
+        kinds: &Kinds,
+        body: &Value,
+        served: impl Fn() -> Vec<Served<'e>>,
+    ) -> Vec<(Problem, String)> {
+        if !self.are_known() {
+            return Vec::new();
+        }
+        let of_kind = |kind: &Kind| dated(kind, body);
+        let used: Vec<Dated> = kinds.get(body).map(|kind| of_kind(&kind)).unwrap_or_default();
+        if used.is_empty() {
+            return Vec::new();
+        }
+        let served = served();
+        let about = |one: &Dated| {
+            let lacks = served.iter().filter_map(|served| Some((one.problem(served.release?)?, served)));
+            let lacks: Vec<(Problem, &Served<'_>)> = lacks.collect();
+            let (problem, _) = lacks.first()?;
+            Some((problem.clone(), by(lacks.iter().map(|(_, served)| *served))))
+        };
+        used.iter().filter_map(about).collect()
+    }
+}
+
+/// Which clusters run which release, as the reason of a problem.
+pub(super) fn by<'s>(served: impl Iterator<Item = &'s Served<'s>>) -> String {
+    let of = |served: &Served<'_>| {
+        let release = served.release.unwrap_or(NEWEST);
+        match finding::list(&served.clusters, NAMED) {
+            names if names.is_empty() => format!("Kubernetes 1.{release}"),
+            names => format!("Kubernetes 1.{release} of {names}"),
+        }
+    };
+    served.map(of).collect::<Vec<_>>().join("; ")
+}
+
+/// Errors in the versions of `federate.yaml`.
+pub(super) fn unknown(repo: &Repo) -> Vec<Finding> {
+    let clusters = repo.config.clusters.iter().enumerate();
+    let of_clusters = clusters.filter_map(|(at, cluster)| {
+        Some((format!("/clusters/{at}/kubernetesVersion"), cluster.kubernetes_version.as_deref()?))
+    });
+    let own = repo.config.kubernetes_version.as_deref();
+    let versions =
+        own.map(|version| ("/kubernetesVersion".to_owned(), version)).into_iter().chain(of_clusters);
+    let is_unknown = |version: &str| release(version).is_none_or(|release| release < OLDEST);
+    versions
+        .filter(|(_, version)| is_unknown(version))
+        .map(|(pointer, _)| {
+            let message = format!("the value is not a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}");
+            repo.invalid_config(&pointer, message).help("write it in quotes, such as `\"1.31\"`")
+        })
+        .collect()
+}
+
+/// The object's own findings: what the clusters that receive it do not serve.
+pub(super) fn findings(releases: &Releases<'_>, kinds: &Kinds, object: &Object) -> Vec<Finding> {
+    let problems = releases.problems(kinds, &object.body, || releases.of(&object.id));
+    problems.into_iter().map(|(problem, by)| super::templates::finding(object, problem, &by)).collect()
+}

@@ -1,0 +1,105 @@
+//! Services that nearly select the pods of a workload in the repo, and ports that these pods do not have.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use federate_kubernetes::object::string_map;
+use federate_kubernetes::schema::{Cursor, similar};
+use federate_kubernetes::{Finding, Labels, Object};
+use federate_repo::Repo;
+
+use super::instead;
+
+/// Where workloads have the template of their pods.
+const PODS: [&str; 3] = ["/spec/template", "/spec/jobTemplate/spec/template", ""];
+
+/// The pods of a workload: their labels, and the names of their ports.
+struct Pods<'r> {
+    labels: Labels,
+    ports: Vec<&'r str>,
+}
+
+/// The findings.
+pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
+    let templates = || repo.templates.iter().map(|template| &template.object);
+    let services: Vec<&Object> =
+        templates().filter(|object| object.id.group().is_empty() && object.id.kind == "Service").collect();
+    if services.is_empty() {
+        return Vec::new();
+    }
+    let mut pods: BTreeMap<Option<&str>, Vec<Pods<'_>>> = BTreeMap::new();
+    for object in templates() {
+        pods.entry(object.id.namespace.as_deref()).or_default().extend(pods_of(object));
+    }
+    let of = |service: &Object| {
+        let here = pods.get(&service.id.namespace.as_deref());
+        findings(service, here.map_or(&[][..], Vec::as_slice))
+    };
+    services.into_iter().flat_map(of).collect()
+}
+
+fn pods_of(object: &Object) -> Option<Pods<'_>> {
+    let template = PODS.iter().find_map(|pointer| {
+        let template = object.body.pointer(pointer)?;
+        template.pointer("/spec/containers").is_some().then_some(template)
+    })?;
+    let containers = template.pointer("/spec/containers").and_then(Value::as_array);
+    let ports = containers.into_iter().flatten().filter_map(|container| container.get("ports")?.as_array());
+    Some(Pods {
+        labels: string_map(template.pointer("/metadata/labels")),
+        ports: ports.flatten().filter_map(|port| port.get("name")?.as_str()).collect(),
+    })
+}
+
+fn findings(service: &Object, pods: &[Pods<'_>]) -> Vec<Finding> {
+    let body = Cursor::new(&service.body);
+    let spec = body.field("spec");
+    let selector = string_map(Some(spec.field("selector").value()));
+    if selector.is_empty() {
+        return Vec::new();
+    }
+    let selected: Vec<&Pods<'_>> = pods
+        .iter()
+        .filter(|pods| selector.iter().all(|(key, value)| pods.labels.get(key) == Some(value)))
+        .collect();
+    if selected.is_empty() {
+        return near(service, &spec, &selector, pods).into_iter().collect();
+    }
+    let known: Vec<&str> = selected.iter().flat_map(|pods| pods.ports.iter().copied()).collect();
+    let targets = spec.field("ports").items().map(|port| port.field("targetPort").clone());
+    let missing = targets.filter(|port| !port.text().is_empty() && !known.contains(&port.text()));
+    missing
+        .map(|port| {
+            let message = format!("the pods that the Service selects have no port `{}`", port.text());
+            Finding::warning("unknown-reference", service, message)
+                .at(port.pointer())
+                .help(instead(port.text(), &known, "named port").replace("the repo has", "the pods have"))
+        })
+        .collect()
+}
+
+/// The finding about a selector that differs from the labels of pods in one label, by a typo.
+fn near(service: &Object, spec: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>]) -> Option<Finding> {
+    pods.iter().find_map(|pods| {
+        let differing: Vec<(&String, &String)> =
+            selector.iter().filter(|(key, value)| pods.labels.get(*key) != Some(value)).collect();
+        let [(key, value)] = differing.as_slice() else { return None };
+        let keys: Vec<&str> = pods.labels.keys().map(String::as_str).collect();
+        let right = if let Some(has) = pods.labels.get(*key) {
+            similar(value, &[has]).map(|has| format!("{key}: {has}"))?
+        } else {
+            let near = similar(key, &keys)?;
+            let has = pods.labels.get(near).filter(|has| has == value)?;
+            format!("{near}: {has}")
+        };
+        let message =
+            format!("no pods of the repo in the namespace of the Service have the label `{key}: {value}`");
+        let at = spec.field("selector").entry(key);
+        Some(
+            Finding::warning("unknown-reference", service, message)
+                .at(at.pointer())
+                .help(format!("did you mean `{right}`?")),
+        )
+    })
+}

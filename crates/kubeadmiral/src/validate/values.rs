@@ -1,0 +1,92 @@
+//! Values that the API server accepts and that `KubeAdmiral` does not understand: they have no effect.
+
+use federate_dialect::goduration;
+use federate_kubernetes::schema::{Cursor, nearest};
+use federate_kubernetes::{Finding, Object};
+
+use crate::profile::{Filter, Score, Select};
+
+const OPERATORS: [&str; 2] = ["Equal", "Exists"];
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// The findings about such values in one of `KubeAdmiral`'s own objects.
+pub(super) fn without_effect(object: &Object) -> Vec<Finding> {
+    let body = Cursor::new(&object.body);
+    let spec = body.field("spec");
+    let mut found = Values { object, findings: Vec::new() };
+    match object.id.kind.as_str() {
+        "PropagationPolicy" | "ClusterPropagationPolicy" => found.policy(&spec),
+        "SchedulingProfile" => found.profile(&spec.field("plugins")),
+        "FederatedCluster" => {
+            for taint in spec.field("taints").items() {
+                found.one_of(&taint.field("effect"), &EFFECTS, "the taint has no effect");
+            }
+        }
+        _ => {}
+    }
+    found.findings
+}
+
+struct Values<'o> {
+    object: &'o Object,
+    findings: Vec<Finding>,
+}
+
+impl Values<'_> {
+    fn add(&mut self, at: &Cursor<'_>, message: String, help: String) {
+        self.findings.push(Finding::warning("no-effect", self.object, message).at(at.pointer()).help(help));
+    }
+
+    fn one_of(&mut self, at: &Cursor<'_>, allowed: &[&str], consequence: &str) {
+        let text = at.text();
+        if text.is_empty() || allowed.contains(&text) {
+            return;
+        }
+        let message = format!("`{text}` is not one of {}: {consequence}", allowed.join(", "));
+        let help = match nearest(text, allowed) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "use one of these values".to_owned(),
+        };
+        self.add(at, message, help);
+    }
+
+    fn policy(&mut self, spec: &Cursor<'_>) {
+        for toleration in spec.field("tolerations").items() {
+            let consequence = "the toleration tolerates nothing";
+            self.one_of(&toleration.field("operator"), &OPERATORS, consequence);
+            self.one_of(&toleration.field("effect"), &EFFECTS, consequence);
+        }
+        for cluster in spec.field("placement").items() {
+            let wanted = cluster.field("preferences");
+            let (least, most) = (wanted.field("minReplicas"), wanted.field("maxReplicas"));
+            if let (Some(min), Some(max)) = (least.value().as_i64(), most.value().as_i64())
+                && min > max
+            {
+                let message = format!(
+                    "`minReplicas` {min} is greater than `maxReplicas` {max}: at most {max} are placed there"
+                );
+                self.add(&least, message, "raise `maxReplicas` or lower `minReplicas`".to_owned());
+            }
+        }
+        let after = spec.field("autoMigration").field("when").field("podUnschedulableFor");
+        if !after.text().is_empty() && goduration::parse(after.text()).is_none() {
+            let message = "`podUnschedulableFor` is not a duration: the control plane cannot read the policy";
+            self.add(&after, message.to_owned(), "write it like `60s` or `1m30s`".to_owned());
+        }
+    }
+
+    fn profile(&mut self, plugins: &Cursor<'_>) {
+        let points = [
+            ("filter", Filter::ALL.map(Filter::name).to_vec()),
+            ("score", Score::ALL.map(Score::name).to_vec()),
+            ("select", Select::ALL.map(Select::name).to_vec()),
+        ];
+        for (point, mut known) in points {
+            known.push("*");
+            for plugin in plugins.field(point).field("disabled").items() {
+                self.one_of(&plugin.field("name"), &known, "nothing is disabled");
+            }
+        }
+    }
+}
