@@ -41,7 +41,7 @@ impl Timing {
         let object = objects.find(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
         let seconds = |path: [&str; 2], default: i64| {
             let written = object.and_then(|o| o.at(&["spec", path[0], path[1]])?.as_str());
-            written.and_then(|text| goduration::parse(text)).map_or(default, |duration| duration.as_secs())
+            written.and_then(goduration::parse).map_or(default, |duration| duration.as_secs())
         };
         Self {
             probes: seconds(["clusterHealthCheck", "period"], 10),

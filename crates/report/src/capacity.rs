@@ -25,8 +25,8 @@ pub fn table(all: &[Usage], style: TextStyle) -> String {
         cells.chain([HEAD[at].len()]).max().unwrap_or(0)
     });
     let line = |[cluster, resource, requested, left, of]: [&str; 5]| {
-        let [a, b, c, d, e] = widths;
-        format!("{cluster:a$}  {resource:b$}  {requested:>c$}  {left:>d$}  {of:>e$}")
+        let [first, second, third, fourth, fifth] = widths;
+        format!("{cluster:first$}  {resource:second$}  {requested:>third$}  {left:>fourth$}  {of:>fifth$}")
     };
     let mut out = format!("{}\n", style.bold(&line(HEAD)));
     for (row, usage) in rows.iter().zip(all) {

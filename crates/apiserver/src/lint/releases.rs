@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn effects(release: Minor, spec: Value) -> Vec<(String, Effect)> {
+    fn effects(release: Minor, spec: &Value) -> Vec<(String, Effect)> {
         let kind = Kind::builtin("v1", "Pod").unwrap();
         let found = dated(&kind, &json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}));
         found.iter().filter_map(|one| one.problem(release)).map(|p| (p.pointer, p.effect)).collect()
@@ -153,17 +153,17 @@ mod tests {
     fn a_field_is_unknown_then_gated_then_kept() {
         let spec = || json!({"volumes": [{"name": "a", "image": {"reference": "r"}}]});
         let at = "/spec/volumes/0/image".to_owned();
-        assert_eq!(effects(30, spec()), [(at.clone(), Effect::Dropped)]);
-        assert_eq!(effects(34, spec()), [(at, Effect::Gated)]);
-        assert_eq!(effects(35, spec()), []);
+        assert_eq!(effects(30, &spec()), [(at.clone(), Effect::Dropped)]);
+        assert_eq!(effects(34, &spec()), [(at, Effect::Gated)]);
+        assert_eq!(effects(35, &spec()), []);
     }
 
     #[test]
     fn a_value_is_refused_where_the_field_is_known() {
         let spec = |policy: &str| json!({"initContainers": [{"name": "a", "restartPolicy": policy}]});
-        assert_eq!(effects(33, spec("Always")), []);
+        assert_eq!(effects(33, &spec("Always")), []);
         let at = "/spec/initContainers/0/restartPolicy".to_owned();
-        assert_eq!(effects(33, spec("Never")), [(at, Effect::Refused)]);
-        assert_eq!(effects(36, spec("Never")), []);
+        assert_eq!(effects(33, &spec("Never")), [(at, Effect::Refused)]);
+        assert_eq!(effects(36, &spec("Never")), []);
     }
 }

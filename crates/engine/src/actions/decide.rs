@@ -239,8 +239,11 @@ fn update(
         {
             live.clone()
         }
-        // An estimate, until the API server says what it becomes.
-        Err(_) if rules.server => complete(target.kind, overlaid(before, &body)),
+        // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
+        Err(_) if rules.server => {
+            let estimate = overlaid(before, &body);
+            overlaid(&complete(target.kind, estimate.clone()), &estimate)
+        }
         Err(failure) if kind == ActionKind::Update => return replaced(target, live, body, &failure, rules),
         Err(failure) => return refused(target, &failure),
     };

@@ -75,11 +75,11 @@ impl<'s> Group<'s> {
 }
 
 /// Decides about each subject, in the same order.
-pub(super) fn decide(engine: &Engine<'_>, plane: &dyn ControlPlane, all: Vec<Group<'_>>) -> Vec<Decided> {
+pub(super) fn decide(engine: &Engine<'_>, plane: &dyn ControlPlane, all: &[Group<'_>]) -> Vec<Decided> {
     let mut leaders: Vec<&Subject> = Vec::new();
     let mut of_group: HashMap<(usize, usize), usize> = HashMap::new();
     let mut leader_of = Vec::with_capacity(all.len());
-    for group in &all {
+    for group in all {
         let next = leaders.len();
         let leader = group.numbers.map_or(next, |numbers| *of_group.entry(numbers).or_insert(next));
         if leader == next {

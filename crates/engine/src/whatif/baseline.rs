@@ -183,8 +183,8 @@ impl KeptPlane {
             subjects.par_iter().map(|subject| plane.alike(&subject.object)).collect();
         let alike = numbered(keys);
         let groups = subjects.iter().zip(alike.iter().zip(&class));
-        let groups = groups.map(|(subject, (alike, class))| Group::of(subject, *alike, *class)).collect();
-        let decided = decide(engine, plane, groups);
+        let groups = groups.map(|(subject, (alike, class))| Group::of(subject, *alike, *class));
+        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
         let all = subjects.into_iter().zip(alike.into_iter().zip(class)).zip(decided);
         let subjects: Vec<Kept> =
             all.map(|((subject, numbers), decided)| Kept::new(plan, subject, numbers, decided)).collect();
@@ -228,7 +228,7 @@ impl KeptPlane {
             let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
             Group::of(&kept.subject, alike, class)
         });
-        let decided = decide(engine, plane, groups.collect());
+        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
         Again { kept: self, decided: touched.iter().copied().zip(decided).collect() }
     }
 }
@@ -252,12 +252,11 @@ impl Again<'_> {
     fn all(mut self) -> Decided {
         let mut all = Decided::default();
         for (at, kept) in self.kept.subjects.iter().enumerate() {
-            match self.decided.remove(&at) {
-                Some(decided) => all.extend(decided),
-                None => {
-                    all.placements.extend(kept.rows.iter().cloned());
-                    all.findings.extend(kept.errors.iter().cloned());
-                }
+            if let Some(decided) = self.decided.remove(&at) {
+                all.extend(decided);
+            } else {
+                all.placements.extend(kept.rows.iter().cloned());
+                all.findings.extend(kept.errors.iter().cloned());
             }
         }
         all

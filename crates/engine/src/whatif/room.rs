@@ -33,7 +33,9 @@ pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
     for (object, new) in after.plan.rows.iter() {
         let of_pod = capacity::requests(baseline.repo, object);
         for (row, sign) in [(variation::row(baseline.plan, object), -1), (new.as_ref(), 1)] {
-            row.into_iter().for_each(|row| capacity::add(row, &of_pod, sign, &mut used));
+            if let Some(row) = row {
+                capacity::add(row, &of_pod, sign, &mut used);
+            }
         }
     }
     let mut rooms = Vec::new();
