@@ -165,7 +165,7 @@ impl Backoffs {
 
     /// The clusters, among some, in which everything is compared at the interval. In the others, it is enough to find out
     /// what watches have missed.
-    pub(crate) fn to_compare<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
+    pub(crate) fn take_open<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
         self.lists = true;
         names.filter(|name| !self.clean.contains(*name)).map(str::to_owned).collect()
     }

@@ -163,19 +163,16 @@ impl Lane<'_> {
         let spec = &loaded.sync.spec;
         let wanted = !spec.suspend && spec.apply.is_some() && spec.looks_for_drift();
         let turn = self.shared.env.world.enter();
-        match memory.sessions.current().filter(|_| wanted) {
-            Some(current) => {
-                let env = self.shared.env;
-                if memory.watches.follow(loaded, current.session, env, |name| turn.has(name)) {
-                    current.clusters.forget_clean();
-                } else if current.clusters.lists() {
-                    memory.watches.list();
-                }
+        if let Some(current) = memory.sessions.current().filter(|_| wanted) {
+            let env = self.shared.env;
+            if memory.watches.follow(loaded, current.session, env, |name| turn.has(name)) {
+                current.clusters.forget_clean();
+            } else if current.clusters.lists() {
+                memory.watches.list();
             }
-            None => {
-                memory.watches.end();
-                memory.sessions.clusters.forget_clean();
-            }
+        } else {
+            memory.watches.end();
+            memory.sessions.clusters.forget_clean();
         }
     }
 

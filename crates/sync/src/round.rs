@@ -407,7 +407,7 @@ impl Round<'_> {
             None => Ok(()),
         };
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
-            let open = backoffs.to_compare(names(&session));
+            let open = backoffs.take_open(names(&session));
             ended = ended.and(members.drift(Some(&open), backoffs, status).map(drop));
         }
         sessions.put_accepted(opened, session, repo.clone());
@@ -433,7 +433,7 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let members = self.members(&session, repo.clone(), state);
         sessions.clusters.compares(Duration::ZERO);
-        let open = sessions.clusters.to_compare(names(&session));
+        let open = sessions.clusters.take_open(names(&session));
         let compared = members.drift(Some(&open), &mut sessions.clusters, &mut state.record.status);
         sessions.put_accepted(opened, session, repo);
         compared?;

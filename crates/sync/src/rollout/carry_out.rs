@@ -165,7 +165,7 @@ impl Round<'_> {
             let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
             let current = (target.session, target.repo.as_ref());
             // Clusters that fail are retried by the next round.
-            let open = backoffs.to_compare(names(target.session));
+            let open = backoffs.take_open(names(target.session));
             let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
         }
     }

@@ -165,7 +165,7 @@ impl Round<'_> {
         }
         if !compared.is_empty() && self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0)
         {
-            let open = sessions.clusters.to_compare(compared.iter().map(String::as_str));
+            let open = sessions.clusters.take_open(compared.iter().map(String::as_str));
             let known = (&mut sessions.formers, &mut sessions.clusters);
             self.compare_revisions(state, (session, repo.as_ref()), known, (Some(&open), None))?;
         }
