@@ -98,12 +98,12 @@ impl Running {
     /// The processor time since the mark, with that of the programs that it ran.
     pub(crate) fn processor(&self) -> Duration {
         let (own, git) = self.times();
-        own + git - self.mark.0 - self.mark.1
+        (own + git).saturating_sub(self.mark.0 + self.mark.1)
     }
 
     pub(crate) fn spent(&self) -> String {
         let (own, git) = self.times();
-        let (own, git) = (own - self.mark.0, git - self.mark.1);
+        let (own, git) = (own.saturating_sub(self.mark.0), git.saturating_sub(self.mark.1));
         format!(
             "{:?} since, processor time {own:?} (and git {git:?}), {}",
             self.marked.elapsed(),

@@ -60,7 +60,9 @@ pub(crate) fn serve(names: &[String]) {
         let mut word = || words.next().unwrap_or_default();
         let answer = match word() {
             "reset" => {
-                names.iter().for_each(|name| fleet.cluster(name).reset_counts());
+                for name in names {
+                    fleet.cluster(name).reset_counts();
+                }
                 "done".to_owned()
             }
             "counts" => counts(&fleet, names),

@@ -33,7 +33,9 @@ fn create(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind, mut bo
 /// A hub that serves some kinds.
 fn hub(kinds: &[Kind]) -> Sandbox {
     let sandbox = Sandbox::new(&["hub"]);
-    kinds.iter().for_each(|kind| define(&sandbox, *kind));
+    for kind in kinds {
+        define(&sandbox, *kind);
+    }
     sandbox.create_namespace("hub");
     sandbox
 }

@@ -150,12 +150,11 @@ fn killed_loops_leave_what_undisturbed_rounds_leave() {
         for _ in 0..2 {
             std::thread::sleep(moment(1000));
             // Large changes, and those of one template.
-            match number % 3 {
-                0 => change(&hub, number),
-                _ => {
-                    hub.sandbox.write("web.yaml", &deployment(&format!("nginx:1.{number}")));
-                    hub.push("edit");
-                }
+            if number % 3 == 0 {
+                change(&hub, number);
+            } else {
+                hub.sandbox.write("web.yaml", &deployment(&format!("nginx:1.{number}")));
+                hub.push("edit");
             }
             number += 1;
         }
