@@ -39,7 +39,6 @@ pub(super) struct SnapshotArgs {
 
 impl SnapshotArgs {
     /// Whether a snapshot is given.
-    #[cfg(feature = "live")]
     pub(super) fn is_given(&self) -> bool {
         self.snapshot.is_some()
     }
