@@ -287,7 +287,12 @@ fn sleep(wakes: &Receiver<Wake>, until: Option<Instant>) -> Option<Wake> {
     match woken {
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Some(Wake::End),
-        Ok(first @ (Wake::Now | Wake::Changed)) => Some(gather(wakes, first)),
+        Ok(first @ (Wake::Now | Wake::Changed)) => {
+            let why = gather(wakes, first);
+            // In a busy fleet, changes go on and on: they do not put off what is due.
+            let is_due = why == Wake::Changed && until.is_some_and(|until| until <= Instant::now());
+            (!is_due).then_some(why)
+        }
     }
 }
 
@@ -341,6 +346,19 @@ mod tests {
         assert_eq!(failed, [1, 2, 4, 8, 10, 10]);
         assert_eq!(minutes(Reason::BuildFailed, 1), 10, "only a new revision helps");
         assert_eq!(pause(&spec, None, 0), None, "one that is suspended sleeps");
+    }
+
+    #[test]
+    fn changes_that_go_on_put_nothing_off() {
+        let (wake, wakes) = std::sync::mpsc::channel();
+        let now = Instant::now();
+        wake.send(Wake::Changed).unwrap();
+        assert_eq!(sleep(&wakes, Some(now + Duration::from_hours(1))), Some(Wake::Changed));
+        wake.send(Wake::Changed).unwrap();
+        assert_eq!(sleep(&wakes, Some(now)), None, "it is time");
+        wake.send(Wake::Changed).unwrap();
+        wake.send(Wake::Now).unwrap();
+        assert_eq!(sleep(&wakes, Some(now)), Some(Wake::Now), "a round that is asked for begins");
     }
 
     #[test]

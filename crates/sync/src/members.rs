@@ -53,7 +53,7 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
         status: &mut Status,
     ) -> Result<String, RoundError> {
-        let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
+        let wait = self.loaded.sync.spec.wait(apply);
         let all = || self.session.clusters().iter().map(|cluster| cluster.name.to_string()).collect();
         self.update(apply, only.unwrap_or(&all()), wait, backoffs)?;
         self.end(backoffs, status)?;

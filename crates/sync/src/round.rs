@@ -200,15 +200,16 @@ impl Round<'_> {
     fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         // Whatever was done before, this round has work to do.
         let accepted = state.record.accepted.take();
-        let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
+        let polled = self.poll(state, sessions);
+        // Other replicas read what they are to delete in the record until everything is gone.
+        state.record.accepted = accepted;
+        let Some(polled) = polled? else { return Ok(unchanged(state)) };
         let session = sessions.take(&polled.opened, None);
         self.must_lead()?;
         if let Some(stop) = Self::refuses(&session, None, None) {
             return Err(stop);
         }
-        state.record.accepted = accepted;
         let members = self.members(&session, self.repo(&polled.opened), state);
-        state.record.accepted = None;
         members.remove(&mut state.record.status)?;
         Ok(Outcome::done("deleted everything that the Sync managed"))
     }
@@ -403,13 +404,15 @@ impl Round<'_> {
         let members = self.members(&session, repo.clone(), state);
         let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
         let mut ended = match &self.spec.apply {
-            Some(apply) => members.apply(apply, Some(pending), backoffs, status).map(drop),
+            Some(apply) => members.update(apply, pending, self.spec.wait(apply), backoffs),
             None => Ok(()),
         };
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
             let open = backoffs.take_open(names(&session));
             ended = ended.and(members.drift(Some(&open), backoffs, status).map(drop));
         }
+        // Reports of other replicas can have arrived since the first of both.
+        ended = ended.and_then(|()| members.end(backoffs, status));
         sessions.put_accepted(opened, session, repo.clone());
         Self::note_pending(state, sessions);
         ended?;
@@ -459,6 +462,11 @@ pub(crate) fn rendering(session: &Session) -> String {
 }
 
 impl Spec {
+    /// How long a round waits until everything that it applied is healthy; `None` if it does not.
+    pub(crate) fn wait(&self, apply: &Apply) -> Option<Duration> {
+        apply.wait.then(|| self.timeout())
+    }
+
     /// Whether clusters are compared with what is rendered.
     pub(crate) fn looks_for_drift(&self) -> bool {
         self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || self.commit.is_none())

@@ -182,7 +182,7 @@ impl Round<'_> {
         (state, sessions): (&SyncState<'_>, &mut SessionCache),
     ) -> Result<(), RoundError> {
         let staged = state.record.rollout.is_some();
-        let wait = if staged { Some(LOOK) } else { apply.wait.then(|| self.spec.timeout()) };
+        let wait = if staged { Some(LOOK) } else { self.spec.wait(apply) };
         members.update(apply, names, wait, &mut sessions.clusters)?;
         let work = members.work();
         for name in names {
