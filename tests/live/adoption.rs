@@ -105,7 +105,7 @@ fn objects_of_controllers_and_other_tools_need_force() {
             "App web, its controller",
         ),
     ] {
-        let sandbox = Sandbox::new(&["m1"]);
+        let sandbox = Sandbox::simulated(&["m1"]);
         by_kubectl(&sandbox, &json!({}));
         sandbox.edit("m1", "tool", WEB, &json!({"metadata": metadata}));
         sandbox.write("web.yaml", &deployment("nginx:1.28"));

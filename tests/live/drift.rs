@@ -92,7 +92,7 @@ fn field_manager_and_time_are_reported_and_nothing_is_written() {
 
 #[test]
 fn a_cluster_that_cannot_be_reached_is_reported_beside_the_others() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     sandbox.kubeconfig(|config| {
@@ -274,7 +274,7 @@ fn objects_of_others_are_reported_and_left_alone() {
 
 #[test]
 fn failures_are_reported() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"k": "2"}}));
@@ -288,7 +288,7 @@ fn failures_are_reported() {
 #[test]
 fn concurrent_changes_are_not_lost() {
     let sandbox =
-        Sandbox::new(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
+        Sandbox::simulated(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     sandbox.forget("m1");

@@ -104,7 +104,7 @@ aggregationRule: {clusterRoleSelectors: [{matchLabels: {shop: 'yes'}}]}
 rules: []
 ";
     // A real controller would replace what this test writes in its name.
-    let sandbox = Sandbox::new(&["m1"]).file("more.yaml", POLICY).file("role.yaml", role);
+    let sandbox = Sandbox::simulated(&["m1"]).file("more.yaml", POLICY).file("role.yaml", role);
     sandbox.apply("").code(0);
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     sandbox.edit("m1", "clusterrole-aggregation-controller", ROLE, &json!({"rules": rules}));

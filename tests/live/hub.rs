@@ -71,7 +71,7 @@ fn karmada(sandbox: &Sandbox, name: &str, spec: Value) -> Value {
 
 #[test]
 fn karmadas_inventory_leads_to_its_clusters() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let named =
         |name: &str| json!({"syncMode": "Push", "secretRef": {"namespace": "karmada-cluster", "name": name}});
     let mut unverified = named("no-ca");
@@ -110,7 +110,7 @@ fn karmadas_inventory_leads_to_its_clusters() {
 
 #[test]
 fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let own = json!({"secretRef": {"namespace": "karmada-cluster", "name": "m1"}});
     let right = karmada(&sandbox, "m1", own);
     only_hub(&sandbox);
@@ -164,7 +164,7 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
 
 #[test]
 fn whoever_acts_as_somebody_else_does_so_by_the_impersonator() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let named = |name: &str| json!({"namespace": "karmada-cluster", "name": name});
     inventory(
         &sandbox,
@@ -183,7 +183,7 @@ fn whoever_acts_as_somebody_else_does_so_by_the_impersonator() {
 
 #[test]
 fn kubeadmirals_and_kubefeds_inventories_lead_to_their_clusters() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let url = sandbox.fleet.url("m1");
     let admiral = |name: &str, more: Value| {
         let mut spec = json!({"apiEndpoint": url, "secretRef": {"name": name}});
@@ -224,7 +224,7 @@ fn kubeadmirals_and_kubefeds_inventories_lead_to_their_clusters() {
 
 #[test]
 fn contexts_that_are_named_go_before_the_inventory_and_the_inventory_before_other_contexts() {
-    let sandbox = Sandbox::new(&["hub", "m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1", "m2"]);
     let reference = json!({"secretRef": {"namespace": "karmada-cluster", "name": "none"}});
     inventory(&sandbox, &[karmada(&sandbox, "m1", reference.clone()), karmada(&sandbox, "m2", reference)]);
     sandbox.write("federate.yaml", "contexts: {m2: m2}\n");
@@ -236,7 +236,7 @@ fn contexts_that_are_named_go_before_the_inventory_and_the_inventory_before_othe
 
 #[test]
 fn a_hub_that_cannot_be_reached_is_asked_once() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let reference = json!({"secretRef": {"namespace": "karmada-cluster", "name": "none"}});
     inventory(&sandbox, &[karmada(&sandbox, "m1", reference.clone()), karmada(&sandbox, "m2", reference)]);
     sandbox.kubeconfig(|config| config["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1"));
@@ -256,7 +256,7 @@ fn a_hub_that_cannot_be_reached_is_asked_once() {
 
 #[test]
 fn the_rights_for_the_hub_suffice_and_no_more_are_used() {
-    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let named = json!({"secretRef": {"namespace": "karmada-cluster", "name": "m1"}});
     inventory(&sandbox, &[karmada(&sandbox, "m1", named)]);
     let token = token(&sandbox);

@@ -295,7 +295,7 @@ fn a_change_that_runs_comes_in_when_asked() {
 
 #[test]
 fn the_namespace_is_that_of_the_context() {
-    let sandbox = furnished(Sandbox::new(&["m1"]));
+    let sandbox = furnished(Sandbox::simulated(&["m1"]));
     sandbox.kubeconfig(|config| config["contexts"][0]["context"]["namespace"] = json!("shop"));
     sandbox.import("deploy/web --as karmada --dry-run").code(0);
     let ran = sandbox.import("deploy/web --policy p --as kubeadmiral --dry-run").code(0);

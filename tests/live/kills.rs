@@ -20,11 +20,11 @@ fn runs_that_are_killed_leave_what_undisturbed_runs_leave() {
     let kills =
         std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20_u32);
     let changes = kills.div_ceil(5);
-    let undisturbed = Sandbox::new(&["m1", "m2"]);
+    let undisturbed = Sandbox::simulated(&["m1", "m2"]);
     change(&undisturbed, changes - 1);
     undisturbed.apply("").code(0);
 
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     let mut killed = 0;
     for at in 0..changes {
         change(&sandbox, at);

@@ -75,7 +75,7 @@ fn a_plan_that_was_edited_is_not_decided_by() {
 
 #[test]
 fn a_plan_that_is_too_large_for_one_config_map_is_kept_in_parts() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sandbox.write("policy.yaml", &one_of("{clusterNames: [m2]}"));
     // Names that do not compress.
     let mut random = 1_u64;
@@ -113,7 +113,7 @@ fn node(sandbox: &Sandbox, cluster: &str, cpu: &str) {
 
 #[test]
 fn replicas_are_divided_by_the_free_resources_of_the_clusters() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     let asks = sandbox.read_file("web.yaml").replace("replicas: 2", "replicas: 8");
     sandbox.write("web.yaml", &asks.replace("nginx:1.27'", "nginx:1.27', resources: {requests: {cpu: 1}}"));
     let policy = one_of("{}").replace(
@@ -155,7 +155,7 @@ spec:
 
 #[test]
 fn properties_of_a_fleet_are_read_from_the_nodes_of_the_clusters() {
-    let sandbox = Sandbox::new(&["m1", "m2", "m3"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2", "m3"]);
     let inventory = ["m1", "m2", "m3"].map(|name| {
         format!("---\napiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: {name}}}\nspec: {{}}\n")
     });
@@ -176,7 +176,7 @@ fn ready_replicas_are_read_from_the_clusters() {
     // On real servers the pods would need nodes.
     let clusters = ["m1", "m2"];
     let fleet = Fleet::serve(clusters.iter().map(|name| Cluster::new(name).nodes()).collect());
-    let sandbox = Sandbox::with(&clusters, fleet);
+    let sandbox = Sandbox::simulated_by(&clusters, fleet);
     let preferences =
         r#"{federation.kubernetes.io/deployment-preferences: '{"clusters": {"*": {"weight": 1}}}'}"#;
     let web = sandbox.read_file("web.yaml").replace("replicas: 2", "replicas: 4");

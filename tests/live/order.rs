@@ -143,7 +143,7 @@ fn a_renamed_service_keeps_its_port() {
 #[test]
 fn a_failure_holds_back_only_what_may_depend_on_it() {
     let other = "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n";
-    let sandbox = Sandbox::new(&["m1"]).file("more.yaml", POLICY).file("other.yaml", other);
+    let sandbox = Sandbox::simulated(&["m1"]).file("more.yaml", POLICY).file("other.yaml", other);
     for name in ["a", "b", "c"] {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
         sandbox.write(
@@ -171,7 +171,7 @@ fn a_failure_holds_back_only_what_may_depend_on_it() {
 
 #[test]
 fn a_webhook_waits_for_its_service() {
-    let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", &hook("Fail", "configmaps"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("hook.yaml", &hook("Fail", "configmaps"));
     let ran = sandbox.apply("--wait 1s").code(2);
     assert!(ran.err.contains("Service shop/hook has no ready endpoint after 1 s"), "{ran:#?}");
     assert!(sandbox.has("m1", WEB) && !sandbox.has("m1", HOOK));

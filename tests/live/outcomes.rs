@@ -14,7 +14,7 @@ fn clusters(ran: &Ran) -> Value {
 
 /// A cluster that cannot be reached, beside one that can.
 fn half_reachable() -> Sandbox {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sandbox.apply("").code(0);
     sandbox.kubeconfig(|config| {
         config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
@@ -74,7 +74,7 @@ webhooks:
   sideEffects: None
   clientConfig: {service: {name: hook, namespace: shop}}
 ";
-    let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
     sandbox.write("b.yaml", &config("b", "1"));
     sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("configmaps/b"));
     let ran = sandbox.apply("-o json").code(2);
@@ -95,7 +95,7 @@ webhooks:
 #[test]
 fn equal_rows_are_folded() {
     let all: String = (0..60).map(|n| config(&format!("c{n:02}"), "1") + "---\n").collect();
-    let sandbox = Sandbox::new(&["m1"]).file("many.yaml", &all);
+    let sandbox = Sandbox::simulated(&["m1"]).file("many.yaml", &all);
     sandbox
         .fleet
         .cluster("m1")
@@ -145,7 +145,7 @@ fn a_dry_run_names_the_objects_that_were_not_tried() {
 
 #[test]
 fn conflicts_are_retried_with_growing_pauses() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     let conflicts = |times: usize| {
@@ -177,7 +177,7 @@ spec:
   resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
   placement: {clusterAffinity: {}}
 ";
-    let sandbox = Sandbox::new(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);
+    let sandbox = Sandbox::simulated(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);
     sandbox.remove("web.yaml");
     sandbox.apply("").code(0);
     let status = json!({"status": {"conditions": [
@@ -194,7 +194,7 @@ spec:
 
 #[test]
 fn the_time_of_a_cluster_is_limited() {
-    let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
     let slow = Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments");
     sandbox.fleet.cluster("m1").fault(slow);
     let start = Instant::now();

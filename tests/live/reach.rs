@@ -32,7 +32,7 @@ pub(crate) fn token(sandbox: &Sandbox) -> Value {
 
 #[test]
 fn a_kubeconfig_that_is_not_valid_is_not_quoted() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for text in ["users: [{name: a, user: {token: hunter2", "users:\n- name: a\n  user: {token: [hunter2]}\n"]
     {
         fs::write(sandbox.path("kubeconfig"), text).unwrap();
@@ -64,7 +64,7 @@ const CREDENTIAL: &str = r#"echo '{"apiVersion": "client.authentication.k8s.io/v
 
 #[test]
 fn commands_give_credentials_and_give_them_again() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     token(&sandbox);
     command(&sandbox, CREDENTIAL);
     sandbox.apply("").code(0);
@@ -82,7 +82,7 @@ fn commands_give_credentials_and_give_them_again() {
 
 #[test]
 fn commands_that_fail_are_not_quoted() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for (what, message) in [
         (
             "echo hunter2; echo hunter2 >&2; exit 3",
@@ -102,7 +102,7 @@ fn commands_that_fail_are_not_quoted() {
 
 #[test]
 fn a_kubeconfig_that_does_not_parse_is_not_quoted() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for text in [
         "users:\n- name: a\n  user: {token: hunter2\n",
         "users: [{name: a, user: {token: [hunter2]}}]\n",
@@ -123,7 +123,7 @@ fn a_kubeconfig_that_does_not_parse_is_not_quoted() {
 
 #[test]
 fn requests_are_made_as_somebody_else() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     {
         let mut cluster = sandbox.fleet.cluster("m1");
         cluster.token("t0ken", User::new("ci", &["system:authenticated"]));
@@ -157,7 +157,7 @@ fn requests_are_made_as_somebody_else() {
 
 #[test]
 fn proxies_are_taken() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     let (address, passed) = proxy();
     for way in ["http://ann:hunter2@", "socks5://"] {
         sandbox.kubeconfig(|config| {
@@ -175,7 +175,7 @@ fn proxies_are_taken() {
 
 #[test]
 fn the_environments_proxy_is_not_taken_to_the_machine_itself() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     let ran = sandbox.command("").env("HTTPS_PROXY", "http://127.0.0.1:1").output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     sandbox.kubeconfig(|config| config["clusters"][0]["cluster"]["server"] = json!("https://m1.invalid"));
@@ -273,7 +273,7 @@ fn pod(sandbox: &Sandbox, token: &str) -> Option<Command> {
 
 #[test]
 fn a_pod_reaches_its_own_cluster() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     token(&sandbox);
     let Some(mut one) = pod(&sandbox, "t0ken") else {
         println!("this machine allows no mount namespaces");

@@ -11,7 +11,7 @@ const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
 /// A repo without the namespace, which exists, and a user who has only these rules in it.
 fn limited(rules: &Value) -> Sandbox {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.create_namespace("m1");
     sandbox.remove("namespace.yaml");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "robot"},
@@ -50,7 +50,7 @@ fn a_namespace_of_ones_own_is_enough() {
 
 #[test]
 fn the_rights_for_one_namespace_suffice() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.create_namespace("m1");
     sandbox.remove("namespace.yaml");
     grant(&sandbox, "namespaced");

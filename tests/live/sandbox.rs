@@ -75,21 +75,22 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// Clusters of these names, and a repo with a namespace and a Deployment for all of them.
-    pub(crate) fn new(clusters: &[&str]) -> Self {
+    /// Clusters of these names, and a repo with a namespace and a Deployment for all of them. What such a test shows,
+    /// only the API server for tests has shown: it needs its faults, its record of requests, or its nodes.
+    pub(crate) fn simulated(clusters: &[&str]) -> Self {
         Self::of(clusters, Fleet::start(clusters), None)
     }
 
-    /// The same with these clusters.
-    pub(crate) fn with(clusters: &[&str], fleet: Fleet) -> Self {
+    /// The same with these clusters of the API server for tests.
+    pub(crate) fn simulated_by(clusters: &[&str], fleet: Fleet) -> Self {
         Self::of(clusters, fleet, None)
     }
 
-    /// The same with real clusters, where there are some.
+    /// The same with real clusters, where `FEDERATE_TEST_KUBECONFIG` names some.
     pub(crate) fn anywhere(clusters: &[&str]) -> Self {
         match Real::find(clusters) {
             Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
-            None => Self::new(clusters),
+            None => Self::simulated(clusters),
         }
     }
 

@@ -23,7 +23,7 @@ fn inject(object: &mut Value) {
 }
 
 fn serving(cluster: Cluster) -> Sandbox {
-    Sandbox::with(&["m1"], Fleet::serve(vec![cluster]))
+    Sandbox::simulated_by(&["m1"], Fleet::serve(vec![cluster]))
 }
 
 fn sandbox() -> Sandbox {
@@ -141,7 +141,7 @@ fn by_somebody(sandbox: &Sandbox) {
 
 #[test]
 fn what_the_server_would_refuse_is_not_sent_and_all_is_known_before_anything_is_written() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     let before = sandbox.get("m1", WEB);
     sandbox.write("web.yaml", &deployment("nginx:1.28").replace("{app: web}", "{app: other}"));
@@ -162,7 +162,7 @@ fn what_the_server_would_refuse_is_not_sent_and_all_is_known_before_anything_is_
 
 #[test]
 fn what_may_succeed_by_the_time_that_it_is_sent_is_sent() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     sandbox.fleet.cluster("m1").fault(Fault::new("dry run", FaultKind::Status(500)));
@@ -186,7 +186,7 @@ fn what_waits_for_a_deletion_is_not_asked_about() {
              [{{port: 80, nodePort: 30123}}]}}\n"
         )
     };
-    let sandbox = Sandbox::new(&["m1"]).file("services.yaml", SERVICES).file("s.yaml", &service("old"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("services.yaml", SERVICES).file("s.yaml", &service("old"));
     sandbox.apply("").code(0);
     sandbox.write("s.yaml", &service("new"));
     sandbox.apply("--prune-limit 50").code(0);

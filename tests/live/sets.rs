@@ -38,7 +38,7 @@ fn parent(sandbox: &Sandbox) -> Value {
 
 #[test]
 fn the_parent_is_named_after_the_repo_and_says_which_commit_runs() {
-    let sandbox = cloned(Sandbox::new(&["m1"]));
+    let sandbox = cloned(Sandbox::simulated(&["m1"]));
     sandbox.apply("").code(0);
     let annotations = parent(&sandbox)["metadata"]["annotations"].clone();
     assert_eq!(annotations["federate.dev/repository"], "git.test/team/deploy");
@@ -69,7 +69,7 @@ fn the_parent_is_named_after_the_repo_and_says_which_commit_runs() {
 
 #[test]
 fn each_apply_that_changes_something_leaves_an_event() {
-    let sandbox = cloned(Sandbox::new(&["m1"]));
+    let sandbox = cloned(Sandbox::simulated(&["m1"]));
     let events = || {
         let list = sandbox.get("m1", "/api/v1/namespaces/default/events");
         let list = list["items"].as_array().unwrap().clone();

@@ -35,7 +35,7 @@ spec:
 
 /// A hub that serves Karmada's kinds, and two members.
 fn sandbox() -> Sandbox {
-    let sandbox = Sandbox::new(&["m1", "m2", "hub"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2", "hub"]);
     let inventory = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m1}\nspec: {}\n---\n\
                      apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m2}\nspec: {}\n";
     sandbox.file("clusters.yaml", inventory).file("policy.yaml", POLICY).file("web.yaml", WEB)

@@ -94,7 +94,7 @@ fn drift_is_reported_put_back_or_not_looked_for() {
 
 #[test]
 fn a_dead_cluster_delays_nobody_and_gets_what_it_missed() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");
     let whole = fs::read_to_string(sandbox.path("kubeconfig")).unwrap();
     sandbox.kubeconfig(|config| {
@@ -118,7 +118,7 @@ fn a_dead_cluster_delays_nobody_and_gets_what_it_missed() {
 
 #[test]
 fn a_cluster_that_fails_is_tried_alone_and_the_others_are_left_in_peace() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n  drift: {mode: ignore}\n");
     let whole = fs::read_to_string(sandbox.path("kubeconfig")).unwrap();
     sandbox.kubeconfig(|config| {
@@ -148,13 +148,13 @@ fn rounds_that_are_killed_leave_what_undisturbed_rounds_leave() {
     // Ten kills for each change; `FEDERATE_TEST_KILLS` asks for more.
     let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
     let changes = kills.unwrap_or(40_usize).div_ceil(10);
-    let undisturbed = Sandbox::new(&["m1", "m2"]);
+    let undisturbed = Sandbox::simulated(&["m1", "m2"]);
     sync(&undisturbed, "  apply: {}\n");
     for at in 0..changes {
         change(&undisturbed, at);
         once(&undisturbed).code(0);
     }
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");
     let mut killed = 0;
     for at in 0..changes {

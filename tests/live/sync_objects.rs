@@ -27,7 +27,7 @@ impl Hub {
 
     /// The same with other members.
     pub(crate) fn with(members: &[&str]) -> Self {
-        let sandbox = Sandbox::new(&[&["hub"], members].concat());
+        let sandbox = Sandbox::simulated(&[&["hub"], members].concat());
         let clusters = sandbox.read_file("clusters.yaml");
         let members: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: hub")).collect();
         sandbox.write("clusters.yaml", &members.join("---\n"));

@@ -13,7 +13,7 @@ const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 /// A repo with a `ConfigMap` for the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
 fn sandbox() -> Sandbox {
-    let sandbox = Sandbox::new(&["c1", "r1", "r2"]);
+    let sandbox = Sandbox::simulated(&["c1", "r1", "r2"]);
     let cluster = |name: &str, stage: &str| {
         format!(
             "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: {{stage: \

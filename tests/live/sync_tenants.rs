@@ -68,7 +68,7 @@ fn people_ask_for_rounds_and_pauses() {
 
 #[test]
 fn an_installation_is_what_deploy_has() {
-    let sandbox = Sandbox::new(&["hub"]);
+    let sandbox = Sandbox::simulated(&["hub"]);
     let run = |arguments: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         Ran::of(&command.args(arguments.split(' ')).current_dir(sandbox.path("")).output().unwrap())
@@ -97,7 +97,7 @@ fn an_installation_is_what_deploy_has() {
 
 #[test]
 fn everything_of_deploy_is_taken_by_the_api_server() {
-    let sandbox = Sandbox::new(&["hub"]);
+    let sandbox = Sandbox::simulated(&["hub"]);
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");
     let list = fs::read(root.join("kustomization.yaml")).unwrap();
     let list = federate_yaml::read(&list).documents.remove(0).value;

@@ -135,7 +135,7 @@ fn changes_and_deletions_are_put_back_within_seconds() {
 
 #[test]
 fn a_watch_that_ends_goes_on_and_one_that_is_too_old_lists_again() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     for (verb, kind) in
         [("watch", FaultKind::Gone), ("watch", FaultKind::Drop), ("list", FaultKind::Status(503))]
     {

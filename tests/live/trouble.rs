@@ -10,7 +10,7 @@ use federate_test_apiserver::{Fault, FaultKind, Request, User};
 
 #[test]
 fn busy_servers_and_broken_connections_are_asked_again() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     let faults = [
         Fault::new("list", FaultKind::Status(503)),
         Fault::new("get", FaultKind::Drop),
@@ -29,7 +29,7 @@ fn busy_servers_and_broken_connections_are_asked_again() {
 
 #[test]
 fn a_server_that_stays_busy_is_given_up() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     sandbox
         .fleet
         .cluster("m1")
@@ -44,7 +44,7 @@ fn a_server_that_stays_busy_is_given_up() {
 
 #[test]
 fn an_unreachable_cluster_delays_no_other() {
-    let sandbox = Sandbox::new(&["m1", "m2", "m3"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2", "m3"]);
     sandbox.kubeconfig(|config| {
         config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
         config["contexts"].as_array_mut().unwrap().remove(2);
@@ -58,7 +58,7 @@ fn an_unreachable_cluster_delays_no_other() {
 
 #[test]
 fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
     }
@@ -71,7 +71,7 @@ fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
 
 #[test]
 fn a_context_may_have_another_name() {
-    let sandbox = Sandbox::new(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
+    let sandbox = Sandbox::simulated(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
     sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("prod-eu"));
     sandbox.apply("").code(0);
     assert!(sandbox.has("m1", WEB));
@@ -79,7 +79,7 @@ fn a_context_may_have_another_name() {
 
 #[test]
 fn a_server_that_is_not_trusted_is_sent_nothing() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_wrong_authority()).unwrap();
     let start = Instant::now();
     let ran = sandbox.apply("").code(2);
@@ -90,7 +90,7 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
 
 #[test]
 fn missing_rights_are_reported() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     sandbox.fleet.cluster("m1").token("t0ken", User::new("viewer", &["system:authenticated"]));
     std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
     let ran = sandbox.apply("").code(2);
@@ -158,7 +158,7 @@ fn the_rights_in_deploy_suffice() {
 
 #[test]
 fn conflicts_with_other_clients_are_retried() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).on("deployments"));
     let ran = sandbox.apply("-o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
@@ -176,7 +176,7 @@ fn conflicts_with_other_clients_are_retried() {
 
 #[test]
 fn a_run_that_is_killed_can_be_repeated() {
-    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox
         .fleet
         .cluster("m1")
@@ -206,7 +206,7 @@ fn a_run_that_is_killed_can_be_repeated() {
 
 #[test]
 fn nothing_is_deleted_where_something_failed() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for name in ["a", "b", "c"] {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
@@ -229,7 +229,7 @@ fn values_of_secrets_are_not_shown() {
             "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop}}\ntype: {kind}\nstringData: {{k: hunter2}}\n"
         )
     };
-    let sandbox = Sandbox::new(&["m1"]).file("s.yaml", &secret("Opaque"));
+    let sandbox = Sandbox::simulated(&["m1"]).file("s.yaml", &secret("Opaque"));
     for arguments in ["-o json", "-o json --dry-run=server", "-v"] {
         let ran = sandbox.apply(arguments).code(0);
         assert!(!ran.out.contains("hunter2") && !ran.out.contains("aHVudGVyMg"), "{ran:#?}");
@@ -248,7 +248,7 @@ fn values_of_secrets_are_not_shown() {
 
 #[test]
 fn throttling_is_waited_out() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
     }
@@ -265,7 +265,7 @@ fn throttling_is_waited_out() {
 
 #[test]
 fn answers_that_are_lost_are_asked_for_again() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     for name in ["a", "b", "c"] {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
@@ -295,7 +295,7 @@ fn answers_that_are_lost_are_asked_for_again() {
 
 #[test]
 fn lists_whose_pages_expire_are_begun_anew() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     let all: String = (0..510).map(|n| config(&format!("c{n}"), "1") + "---\n").collect();
     sandbox.write("many.yaml", &all);
     sandbox.apply("").code(0);
@@ -312,7 +312,7 @@ fn lists_whose_pages_expire_are_begun_anew() {
 fn a_silent_cluster_delays_no_other() {
     let names: Vec<String> = (0..24).map(|at| format!("m{at:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let sandbox = Sandbox::new(&names);
+    let sandbox = Sandbox::simulated(&names);
     // It accepts connections, and does not answer.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
@@ -335,7 +335,7 @@ fn a_silent_cluster_delays_no_other() {
 
 #[test]
 fn without_a_kubeconfig_the_pods_credentials_are_wanted() {
-    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
     let home = sandbox.path("home");
     std::fs::create_dir(&home).unwrap();
     let run = |variables: &[(&str, &str)]| {

@@ -36,7 +36,7 @@ fn every_version_is_applied_to_and_compared_with() {
     let names: Vec<String> = versions.iter().map(|minor| format!("v1-{minor}")).collect();
     let clusters = names.iter().zip(&versions).map(|(name, minor)| of_version(name, *minor)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let sandbox = Sandbox::with(&names, Fleet::serve(clusters)).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated_by(&names, Fleet::serve(clusters)).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     for name in &names {
         assert!(sandbox.has(name, WEB), "{name}");
@@ -52,7 +52,7 @@ fn every_version_is_applied_to_and_compared_with() {
 #[test]
 fn a_kind_that_a_member_does_not_serve_yet_fails_there_alone() {
     let clusters = vec![of_version("old", 30), of_version("new", 36)];
-    let sandbox = Sandbox::with(&["old", "new"], Fleet::serve(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve(clusters))
         .file("claim.yaml", CLAIM)
         .file("claims.yaml", POLICY);
     sandbox.apply("").code(2);
@@ -73,7 +73,7 @@ fn a_field_that_a_member_does_not_know_yet_fails_there_alone() {
     let clusters =
         vec![of_version("old", 36), of_version("new", 36).newer("apps/v1", "Deployment", &["spec", "pace"])];
     let web = deployment("nginx:1.27").replace("  replicas: 2\n", "  replicas: 2\n  pace: slow\n");
-    let sandbox = Sandbox::with(&["old", "new"], Fleet::serve(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve(clusters))
         .file("a.yaml", &config("a", "1"))
         .file("web.yaml", &web);
     let ran = sandbox.apply("-o json").code(2);

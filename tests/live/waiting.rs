@@ -35,7 +35,7 @@ use federate_test_apiserver::Request;
 
 #[test]
 fn a_run_waits_until_all_is_well() {
-    let sandbox = Sandbox::new(&["m1"]);
+    let sandbox = Sandbox::simulated(&["m1"]);
     let ran = sandbox.apply("--wait 1s").code(2);
     assert!(ran.err.contains("error: m1: Deployment shop/web: not healthy after 1 s: "), "{ran:#?}");
     let status = json!({"status": {
@@ -50,8 +50,10 @@ fn a_run_waits_until_all_is_well() {
 /// Without the script, a Widget is well as soon as it is there.
 #[test]
 fn a_script_says_when_a_custom_resource_is_healthy() {
-    let sandbox =
-        Sandbox::new(&["m1"]).file("crd.yaml", WIDGETS).file("w.yaml", WIDGET).file("health.yaml", HEALTH);
+    let sandbox = Sandbox::simulated(&["m1"])
+        .file("crd.yaml", WIDGETS)
+        .file("w.yaml", WIDGET)
+        .file("health.yaml", HEALTH);
     sandbox.remove("web.yaml");
     let status = "/apis/example.com/v1/namespaces/shop/widgets/w/status";
     for phase in ["", "Starting"] {
