@@ -12,6 +12,9 @@
     reason = "a benchmark that cannot set up its input has nothing better to do"
 )]
 
+#[path = "shared/apps.rs"]
+mod apps;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -25,9 +28,6 @@ use federate_test_apiserver::Fleet;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const CLUSTERS: usize = 10;
-/// A Deployment, a Service and a `ConfigMap` each; with their namespaces, 1,000 objects per cluster.
-const APPS: usize = 330;
-const NAMESPACES: usize = 10;
 
 fn main() {
     let runs = std::env::var("FEDERATE_BENCH_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(3);
@@ -41,7 +41,7 @@ fn main() {
         drop(fleet);
         kubectl.extend(with_kubectl(scratch.path()));
     }
-    println!("\nmedian of {runs}, {CLUSTERS} clusters of {} objects", 3 * APPS + NAMESPACES);
+    println!("\nmedian of {runs}, {CLUSTERS} clusters of {} objects", 3 * apps::APPS + apps::NAMESPACES);
     for (what, times) in [("first apply", first), ("unchanged", again), ("kubectl, first apply", kubectl)] {
         if let Some(time) = median(times) {
             println!("{what}: {:.2} s, {:.2} s a cluster", time.as_secs_f64(), time.as_secs_f64() / 10.0);
@@ -115,7 +115,6 @@ fn with_kubectl(folder: &Path) -> Option<Duration> {
 
 fn write_repo(folder: &Path) {
     let repo = folder.join("repo");
-    fs::create_dir_all(&repo).unwrap();
     let mut clusters = String::new();
     for name in names() {
         write!(
@@ -124,68 +123,6 @@ fn write_repo(folder: &Path) {
         )
         .unwrap();
     }
+    apps::write(&repo);
     fs::write(repo.join("clusters.yaml"), clusters).unwrap();
-    fs::write(repo.join("policy.yaml"), POLICY).unwrap();
-    for number in 0..NAMESPACES {
-        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: team-{number}}}\n");
-        fs::write(repo.join(format!("team-{number}.yaml")), namespace).unwrap();
-    }
-    for number in 0..APPS {
-        fs::write(repo.join(format!("app-{number}.yaml")), app(number)).unwrap();
-    }
-}
-
-const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
-kind: ClusterPropagationPolicy
-metadata: {name: everywhere}
-spec:
-  resourceSelectors:
-  - {apiVersion: v1, kind: Namespace}
-  - {apiVersion: apps/v1, kind: Deployment}
-  - {apiVersion: v1, kind: Service}
-  - {apiVersion: v1, kind: ConfigMap}
-  placement: {clusterAffinity: {}}
-";
-
-fn app(number: usize) -> String {
-    let at = format!("name: app-{number}\n  namespace: team-{}\n", number % NAMESPACES);
-    format!(
-        "apiVersion: apps/v1
-kind: Deployment
-metadata:
-  {at}  labels: {{app: app-{number}, tier: web}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: app-{number}}}}}
-  template:
-    metadata: {{labels: {{app: app-{number}, tier: web}}}}
-    spec:
-      containers:
-      - name: app
-        image: registry.example.com/app-{number}:1.4.2
-        args: [--listen=:8080, --config=/etc/app/config.yaml]
-        ports: [{{name: http, containerPort: 8080}}, {{name: metrics, containerPort: 9090}}]
-        env:
-        - {{name: LOG_LEVEL, value: info}}
-        - {{name: REGION, value: eu-west}}
-        resources:
-          requests: {{cpu: 250m, memory: 256Mi}}
-          limits: {{cpu: 500m, memory: 512Mi}}
-        readinessProbe: {{httpGet: {{path: /ready, port: http}}}}
-        volumeMounts: [{{name: config, mountPath: /etc/app}}]
-      volumes: [{{name: config, configMap: {{name: app-{number}}}}}]
----
-apiVersion: v1
-kind: Service
-metadata:
-  {at}spec:
-  selector: {{app: app-{number}}}
-  ports: [{{name: http, port: 80, targetPort: http}}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {at}data: {{config.yaml: 'listen: :8080'}}
-"
-    )
 }

@@ -13,6 +13,8 @@
     reason = "a benchmark that cannot set up its input has nothing better to do"
 )]
 
+#[path = "shared/apps.rs"]
+mod apps;
 #[path = "../tests/cli/git_http.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests use more of it")]
 mod git_http;
@@ -23,7 +25,6 @@ mod process;
 #[path = "sync/servers.rs"]
 mod servers;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,10 +37,6 @@ use servers::Servers;
 // As in the binary; the servers use the same rules.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// A Deployment, a Service and a `ConfigMap` each; with their namespaces, 1,000 objects per cluster.
-const APPS: usize = 330;
-const NAMESPACES: usize = 10;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -82,7 +79,7 @@ fn fleet() {
     for at in 0..3 {
         let new = format!("registry.example.com/app-7:2.{at}");
         let file = folder.join("repo/app-7.yaml");
-        let text = app(7).replace("registry.example.com/app-7:1.4.2", &new);
+        let text = apps::app(7).replace("registry.example.com/app-7:1.4.2", &new);
         fs::write(file, text).unwrap();
         push(folder);
         running.mark();
@@ -160,66 +157,6 @@ fn inventory(names: &[String]) -> String {
 }
 
 fn write_repo(repo: &Path, names: &[String]) {
-    fs::create_dir_all(repo).unwrap();
+    apps::write(repo);
     fs::write(repo.join("clusters.yaml"), inventory(names)).unwrap();
-    fs::write(repo.join("policy.yaml"), POLICY).unwrap();
-    let mut namespaces = String::new();
-    for number in 0..NAMESPACES {
-        write!(namespaces, "---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: team-{number}}}\n")
-            .unwrap();
-    }
-    fs::write(repo.join("namespaces.yaml"), namespaces).unwrap();
-    for number in 0..APPS {
-        fs::write(repo.join(format!("app-{number}.yaml")), app(number)).unwrap();
-    }
-}
-
-const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
-kind: ClusterPropagationPolicy
-metadata: {name: everywhere}
-spec:
-  resourceSelectors:
-  - {apiVersion: v1, kind: Namespace}
-  - {apiVersion: apps/v1, kind: Deployment}
-  - {apiVersion: v1, kind: Service}
-  - {apiVersion: v1, kind: ConfigMap}
-  placement: {clusterAffinity: {}}
-";
-
-fn app(number: usize) -> String {
-    let at = format!("name: app-{number}\n  namespace: team-{}\n", number % NAMESPACES);
-    format!(
-        "apiVersion: apps/v1
-kind: Deployment
-metadata:
-  {at}  labels: {{app: app-{number}, tier: web}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: app-{number}}}}}
-  template:
-    metadata: {{labels: {{app: app-{number}, tier: web}}}}
-    spec:
-      containers:
-      - name: app
-        image: registry.example.com/app-{number}:1.4.2
-        args: [--listen=:8080, --config=/etc/app/config.yaml]
-        ports: [{{name: http, containerPort: 8080}}, {{name: metrics, containerPort: 9090}}]
-        resources: {{requests: {{cpu: 250m, memory: 256Mi}}, limits: {{cpu: 500m, memory: 512Mi}}}}
-        readinessProbe: {{httpGet: {{path: /ready, port: http}}}}
-        volumeMounts: [{{name: config, mountPath: /etc/app}}]
-      volumes: [{{name: config, configMap: {{name: app-{number}}}}}]
----
-apiVersion: v1
-kind: Service
-metadata:
-  {at}spec:
-  selector: {{app: app-{number}}}
-  ports: [{{name: http, port: 80, targetPort: http}}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {at}data: {{config.yaml: 'listen: :8080'}}
-"
-    )
 }

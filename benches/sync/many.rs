@@ -79,14 +79,14 @@ fn write_repo(folder: &Path, names: &[String]) {
     let repo = folder.join("repo");
     fs::create_dir_all(&repo).unwrap();
     fs::write(repo.join("clusters.yaml"), inventory(names)).unwrap();
-    fs::write(repo.join("policy.yaml"), crate::POLICY).unwrap();
+    fs::write(repo.join("policy.yaml"), crate::apps::POLICY).unwrap();
     let config = |at| {
         format!(
             "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at}, namespace: default}}\ndata: {{k: v}}\n"
         )
     };
     fs::write(repo.join("many.yaml"), (0..9).map(config).collect::<String>()).unwrap();
-    let web = crate::app(0).replace("namespace: team-0", "namespace: default");
+    let web = crate::apps::app(0).replace("namespace: team-0", "namespace: default");
     fs::write(repo.join("web.yaml"), web.split("---").next().unwrap()).unwrap();
     git(folder, "init -q -b main repo");
     git(folder, "init -q --bare -b main origin.git");
