@@ -36,6 +36,7 @@ mod snapshot;
 mod snapshot_hubs;
 mod sync;
 mod sync_app;
+mod sync_inventory;
 mod sync_narrow;
 mod sync_notify;
 mod sync_objects;

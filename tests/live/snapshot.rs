@@ -34,7 +34,7 @@ spec:
 ";
 
 /// A hub that serves Karmada's kinds, and two members.
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     let sandbox = Sandbox::simulated(&["m1", "m2", "hub"]);
     let inventory = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m1}\nspec: {}\n---\n\
                      apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m2}\nspec: {}\n";
@@ -42,7 +42,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// Adds a node with so many processors, and a pod on it that takes two.
-fn node(sandbox: &Sandbox, cluster: &str, cpu: &str) {
+pub(crate) fn node(sandbox: &Sandbox, cluster: &str, cpu: &str) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
     sandbox.create(cluster, "/api/v1/nodes", "test", &node);
     let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "110"});
@@ -77,7 +77,7 @@ fn on_hub(sandbox: &Sandbox, path: &str, body: &Value) {
 }
 
 /// Karmada's clusters, without or with a status, and a binding.
-fn karmada(sandbox: &Sandbox, status: Option<&Value>) {
+pub(crate) fn karmada(sandbox: &Sandbox, status: Option<&Value>) {
     define(sandbox, "cluster.karmada.io", "v1alpha1", "Cluster", "clusters", "Cluster");
     define(sandbox, "work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings", "Namespaced");
     for name in ["m1", "m2"] {

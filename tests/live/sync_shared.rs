@@ -65,7 +65,7 @@ impl Drop for Replicas<'_> {
         for number in 0..self.running.len() {
             self.kill(number);
             if std::thread::panicking() {
-                eprintln!("replica {number} said:\n{}", self.log(number));
+                println!("replica {number} said:\n{}", self.log(number));
             }
         }
     }

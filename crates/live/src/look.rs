@@ -4,7 +4,7 @@
 //! Lists are read in pages. Of each pod only the fields are kept that count for free resources, because a cluster may
 //! have tens of thousands of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -73,9 +73,40 @@ pub fn look(access: &Access, jobs: &[DesiredState<'_>], look: &Look<'_>) -> Resu
     })
 }
 
-async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Result<Seen, Error> {
+/// A cluster with its state, or why that cannot be read.
+pub type ObservedCluster = (ClusterName, Result<Observation, Error>);
+
+/// Reads the state of all clusters at once, from which control planes compute their status.
+///
+/// # Errors
+///
+/// What keeps every cluster from being reached.
+pub fn status(
+    access: &Access,
+    clusters: &[ClusterName],
+    now: Timestamp,
+) -> Result<Vec<ObservedCluster>, Error> {
+    let job = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), wanted: Vec::new() };
+    let jobs: Vec<DesiredState<'_>> = clusters.iter().map(job).collect();
+    each(access, &jobs, |runtime, ways, job| {
+        let time = ways.timeout().unwrap_or(PATIENCE);
+        let found = runtime.block_on(within(Some(time), async {
+            let client = target::to(ways, &job.cluster).await?;
+            let version = version(&client).await?;
+            Ok(Observation { version, ..observation(&client, &job.cluster, now).await? })
+        }));
+        (job.cluster.clone(), found)
+    })
+}
+
+/// The version of Kubernetes, if the cluster reports it.
+async fn version(client: &Client) -> Result<Option<String>, Error> {
     let version: Value = client.send(&Call::get("/version")).await?;
-    let version = version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned);
+    Ok(version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned))
+}
+
+async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Result<Seen, Error> {
+    let version = version(client).await?;
     let mut seen = Seen { version: version.clone(), ..Seen::default() };
     if (look.status)(&job.cluster) {
         seen.observation =
@@ -203,6 +234,31 @@ fn keep(value: &mut Value, key: &str, fields: &[&str]) {
 ///
 /// If the hub cannot be reached, or if a kind may not be listed.
 pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
+    read_hub(access, context, &|group, kind| {
+        let group = wanted.iter().find(|wanted| wanted.group == group);
+        group.is_some_and(|group| kind.is_none_or(|k| group.kinds.is_empty() || group.kinds.contains(&k)))
+    })
+}
+
+/// Reads the objects of these groups and kinds from the hub, as far as it serves them.
+///
+/// # Errors
+///
+/// If the hub cannot be reached, or if a kind may not be listed.
+pub fn inventory(
+    access: &Access,
+    context: &str,
+    kinds: &BTreeSet<(String, String)>,
+) -> Result<Vec<Object>, Error> {
+    read_hub(access, context, &|group, kind| {
+        kinds.iter().any(|(g, k)| g == group && kind.is_none_or(|kind| kind == k))
+    })
+}
+
+/// Whether objects of a group are read; those of a kind, if one is given.
+type Wanted<'w> = &'w dyn Fn(&str, Option<&str>) -> bool;
+
+fn read_hub(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<Object>, Error> {
     let ways = access.read(1)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -213,13 +269,11 @@ pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Ob
         let client = target::hub_server(&ways, context).await?;
         let mut lists = Vec::new();
         for version in discover::versions(&client, false).await? {
-            let Some(group) =
-                wanted.iter().find(|w| version.split_once('/').is_some_and(|(g, _)| g == w.group))
-            else {
+            let Some((group, _)) = version.split_once('/').filter(|(group, _)| wanted(group, None)) else {
                 continue;
             };
             let served = client.find(&Call::get(version_path(&version))).await?.unwrap_or_default();
-            lists.extend(listable(&version, &served, group));
+            lists.extend(listable(&version, &served, &|kind| wanted(group, Some(kind))));
         }
         let context: ClusterName = context.into();
         let mut all = Vec::new();
@@ -235,12 +289,12 @@ pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Ob
 }
 
 /// The lists of the wanted kinds of a version.
-fn listable(version: &str, served: &Value, wanted: &HubKinds) -> Vec<List> {
+fn listable(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec<List> {
     let resources = served["resources"].as_array().into_iter().flatten();
     let is_wanted = |resource: &&Value| {
         let kind = resource["kind"].as_str().unwrap_or_default();
         let whole = !resource["name"].as_str().unwrap_or_default().contains('/');
-        whole && (wanted.kinds.is_empty() || wanted.kinds.contains(&kind))
+        whole && wanted(kind)
     };
     let list = |resource: &Value| {
         let kind = plain(version, resource["kind"].as_str()?, resource);

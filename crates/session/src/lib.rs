@@ -45,6 +45,8 @@ mod without;
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
+#[cfg(feature = "live")]
+pub use look::set_status;
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]

@@ -1,15 +1,18 @@
-//! Reads the members of a session for a snapshot.
+//! Reads the members of a session, or its inventory on the control plane, for a snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use federate_dialect::{Dialects, Observation};
 use federate_engine::actions::Inventory;
 use federate_engine::actions::cluster::{Desired, desired};
-use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::look::{Look, Looked, look};
+use federate_engine::snapshot::Captured;
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_live::look::{self, Look, Looked, look};
 use federate_live::{Access, DesiredState, Error};
+use federate_repo::{Claims, Role};
 
 use crate::Session;
 
@@ -40,5 +43,59 @@ impl Session {
         let mut reads = self.cluster_reads();
         reads.capacity.clear();
         look(access, &jobs, &Look { set, reads: &reads, status, now })
+    }
+
+    /// The inventory objects of the repo, with the status that their control planes would compute from the members now.
+    /// Those of members that cannot be read are missing.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn status_of_members(&self, access: &Access, now: Timestamp) -> Result<Captured, Error> {
+        let names: Vec<ClusterName> = self.clusters().iter().map(|cluster| cluster.name.clone()).collect();
+        let mut captured = Captured { taken: Some(now), ..Captured::default() };
+        let mut seen = BTreeMap::new();
+        for (cluster, found) in look::status(access, &names, now)? {
+            match found {
+                Ok(observation) => drop(seen.insert(cluster.to_string(), observation)),
+                Err(why) => drop(captured.failed.insert(cluster.to_string(), why.to_string())),
+            }
+        }
+        let claimed = self.repo().claimed.iter().filter(|claimed| claimed.role == Role::Inventory);
+        for mut object in claimed.map(|claimed| claimed.object.clone()) {
+            let Some(observation) = seen.get(&object.id.name) else { continue };
+            captured.kubernetes.extend(observation.version.clone().map(|v| (object.id.name.clone(), v)));
+            set_status(self.dialects(), &mut object, observation);
+            captured.objects.push(object);
+        }
+        Ok(captured)
+    }
+
+    /// The inventory objects of the repo as they are on their control plane.
+    ///
+    /// # Errors
+    ///
+    /// If the control plane cannot be reached, or if they may not be listed.
+    pub fn status_on_hub(&self, access: &Access, context: &str) -> Result<Captured, Error> {
+        let ids: BTreeSet<&ObjectRef> = self.clusters().iter().map(|cluster| &cluster.id).collect();
+        let kinds = ids.iter().map(|id| (id.group().to_owned(), id.kind.clone())).collect();
+        let mut objects = look::inventory(access, context, &kinds)?;
+        objects.retain(|object| {
+            matches!(
+                self.dialects().role(&object.id.api_version, &object.id.kind),
+                Some((_, Role::Inventory))
+            )
+        });
+        Ok(Captured { objects, ..Captured::default() })
+    }
+}
+
+/// Gives an inventory object the status that its control plane would compute from what was observed in the member.
+pub fn set_status(dialects: Dialects, object: &mut Object, seen: &Observation) {
+    let role = dialects.role(&object.id.api_version, &object.id.kind);
+    let dialect = role.and_then(|(dialect, _)| dialects.get(dialect));
+    let status = dialect.and_then(|dialect| dialect.cluster_status(object, seen));
+    if let (Some(status), Some(body)) = (status, object.body.as_object_mut()) {
+        body.insert("status".to_owned(), status);
     }
 }

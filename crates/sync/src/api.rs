@@ -112,6 +112,9 @@ pub struct Spec {
     /// Reach member clusters as their control plane does: by its own inventory and Secrets on this API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubInventory>,
+    /// Where the status of the clusters comes from by which workloads are placed.
+    #[serde(default, skip_serializing_if = "InventorySource::is_repo")]
+    pub inventory: InventorySource,
     /// Whether the objects in member clusters are deleted with the Sync; they stay by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
@@ -221,6 +224,28 @@ pub struct SecretKeyRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HubInventory {}
+
+/// Where the status of clusters comes from: readiness, taints, versions, and free resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InventorySource {
+    /// The inventory objects in the repo.
+    #[default]
+    Repo,
+    /// The member clusters: federate computes the status as their control plane does. A cluster that cannot be reached
+    /// keeps the last status.
+    Members,
+    /// The inventory objects on the control plane's API server, which `hub` names.
+    Hub,
+}
+
+impl InventorySource {
+    /// Whether the repo says everything about the clusters.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+    pub(crate) fn is_repo(&self) -> bool {
+        *self == Self::Repo
+    }
+}
 
 /// Whether the objects in member clusters are deleted with a Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -24,6 +24,7 @@ mod members;
 pub mod metrics;
 mod narrow;
 mod notify;
+mod observed;
 mod opened;
 mod outcome;
 mod polled;

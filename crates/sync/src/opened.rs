@@ -16,6 +16,7 @@ use federate_source::git::{self, Place, Revision};
 
 use crate::backoff::Backoffs;
 use crate::narrow::Rendered;
+use crate::observed::Observed;
 use crate::round::RoundError;
 use crate::shards::Report;
 use crate::state::digest;
@@ -42,6 +43,8 @@ enum Version {
 #[derive(Default)]
 pub struct SessionCache {
     cached: Option<Cached>,
+    /// The status of the clusters, if the repo does not say it.
+    pub(crate) observed: Option<Observed>,
     /// What is known of the clusters.
     pub(crate) clusters: Backoffs,
     /// What clusters have that are at the revision before, if a new one only changes templates.
@@ -70,6 +73,8 @@ pub(crate) struct Current<'c> {
 struct Cached {
     session: Session,
     version: Version,
+    /// The digest of the status of the clusters by which it plans, if the repo does not say it.
+    inventory: Option<String>,
     /// Whether its plan is the scheduler's memory.
     accepted: bool,
     repo: Option<RepoRef>,
@@ -86,7 +91,7 @@ impl Opened {
         let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
         let version = Version::Digest(tip.clone());
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            cache.cached = Some(Cached { session, version, accepted: false, repo: None });
+            cache.cached = Some(Cached { session, version, inventory: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, Place::of(path).ok(), tip.clone()), tip))
     }
@@ -141,8 +146,14 @@ impl SessionCache {
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
-        let Some(Cached { mut session, version: before, accepted, .. }) = self.cached.take() else {
-            return Session::open(opened.source(), Options { previous, ..Options::default() });
+        let options = |previous| {
+            let snapshot = self.observed.as_ref().map(|observed| observed.stored.clone());
+            Options { previous, snapshot, ..Options::default() }
+        };
+        let inventory = self.inventory().cloned();
+        let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
+        let Some(Cached { mut session, version: before, accepted, .. }) = cached else {
+            return Session::open(opened.source(), options(previous));
         };
         if before == version {
             session.remember(previous);
@@ -150,7 +161,7 @@ impl SessionCache {
         }
         // The commit before may be gone with the cache that held it.
         let Some(changed) = between(&before, &version, opened.place()) else {
-            return Session::open(opened.source(), Options { previous, ..Options::default() });
+            return Session::open(opened.source(), options(previous));
         };
         let rendered = accepted.then(|| Rendered::of(&session));
         session.remember(previous);
@@ -166,20 +177,34 @@ impl SessionCache {
 
     /// Keeps a session whose plan is not the scheduler's memory for the next round.
     pub(crate) fn put(&mut self, opened: &Opened, session: Session) {
-        self.cached = Some(Cached { session, version: opened.version(), accepted: false, repo: None });
+        let inventory = self.inventory().cloned();
+        self.cached =
+            Some(Cached { session, version: opened.version(), inventory, accepted: false, repo: None });
     }
 
     /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, opened: &Opened, session: Session, repo: Option<RepoRef>) {
-        self.cached = Some(Cached { session, version: opened.version(), accepted: true, repo });
+        let inventory = self.inventory().cloned();
+        self.cached = Some(Cached { session, version: opened.version(), inventory, accepted: true, repo });
     }
 
     /// The session over a source that was carried out, if it is still here.
     pub(crate) fn accepted(&mut self, opened: &Opened) -> Option<Session> {
-        let version = opened.version();
+        let (version, inventory) = (opened.version(), self.inventory().cloned());
         self.cached
-            .take_if(|cached| cached.accepted && cached.version == version)
+            .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
             .map(|cached| cached.session)
+    }
+
+    /// The session over a source that is in memory, whatever its plan is.
+    pub(crate) fn read(&self, opened: &Opened) -> Option<&Session> {
+        let cached = self.cached.as_ref().filter(|cached| cached.version == opened.version())?;
+        Some(&cached.session)
+    }
+
+    /// The digest of the status of the clusters, if the repo does not say it.
+    pub(crate) fn inventory(&self) -> Option<&String> {
+        self.observed.as_ref().map(|observed| &observed.digest)
     }
 
     /// The session whose plan is the scheduler's memory, with where it was read from.

@@ -51,7 +51,8 @@ impl Round<'_> {
         let Advertised { tip, reference, branches } =
             remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
-        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
+        let of_repo = self.spec.inventory.is_repo();
+        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
             return Ok(None);
         }
         self.fetch(&remote, tip, reference, state)

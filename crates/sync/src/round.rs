@@ -174,13 +174,20 @@ impl Round<'_> {
     fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
         let Polled { opened, tip, branches, name, .. } = &polled;
-        let accepted = state.record.accepted.as_ref();
-        let same = accepted.is_some_and(|accepted| accepted.is_at(tip, branches.as_ref()));
+        self.observe(state, sessions, opened)?;
         state.record.status.last_attempted_revision = Some(name.clone());
-        if same {
-            return self.drift(state, sessions, opened);
+        let accepted = state.record.accepted.as_ref();
+        if accepted.is_some_and(|accepted| accepted.is_at(tip, branches.as_ref())) {
+            if !self.moves(state, sessions, opened)? {
+                return self.drift(state, sessions, opened);
+            }
+            tracing::info!(sync = self.name(), "the status of the clusters has changed");
         }
-        let accepted = accepted.filter(|accepted| accepted.is_for(tip, branches.as_ref()));
+        let inventory = sessions.inventory();
+        let accepted = state.record.accepted.as_ref();
+        let accepted = accepted.filter(|accepted| {
+            accepted.is_for(tip, branches.as_ref()) && accepted.inventory.as_ref() == inventory
+        });
         let (known, pending) = (accepted.is_some(), accepted.and_then(|accepted| accepted.pending.clone()));
         let rolls = state.record.rollout.as_ref().is_some_and(|progress| !progress.restarts);
         if let Some(rollout) = self.rollout().filter(|_| rolls && known) {
@@ -315,8 +322,17 @@ impl Round<'_> {
         let published = before.as_ref().and_then(|accepted| accepted.published.clone());
         let repository = before.and_then(|accepted| accepted.repository);
         let tip = tip.clone();
-        let accepted =
-            Accepted { tip, branches, done: false, pending: None, repository, rendering, published };
+        let inventory = sessions.inventory().cloned();
+        let accepted = Accepted {
+            tip,
+            branches,
+            done: false,
+            pending: None,
+            repository,
+            rendering,
+            inventory,
+            published,
+        };
         state.record.accepted = Some(accepted);
         self.publish(state, &session, (repo.clone(), reference.as_ref()), name)?;
         state.save()?;

@@ -168,6 +168,9 @@ pub struct Accepted {
     /// The digest of what it renders, if clusters are updated in stages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendering: Option<String>,
+    /// The digest of the status of the clusters by which it was planned, if the repo does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<String>,
     /// What several replicas carry out, if they share the clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,

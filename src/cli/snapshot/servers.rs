@@ -12,7 +12,7 @@ use federate_kubernetes::{ClusterName, Object};
 use federate_live::Access;
 use federate_live::look::{self, Looked};
 use federate_repo::{Claims, Role};
-use federate_session::{DIALECTS, Session};
+use federate_session::{DIALECTS, Session, set_status};
 
 impl Snapshot {
     /// Reads the hub, if one is given, and the members.
@@ -138,11 +138,8 @@ fn add(captured: &mut Captured, inventory: BTreeMap<String, Object>, looked: Vec
         if !of_hub && unread.contains(&name) {
             continue;
         }
-        let role = DIALECTS.role(&object.id.api_version, &object.id.kind);
-        let dialect = role.and_then(|(dialect, _)| DIALECTS.get(dialect));
-        let status = dialect.zip(statuses.get(&name)).and_then(|(d, seen)| d.cluster_status(&object, seen));
-        if let (Some(status), Some(body)) = (status, object.body.as_object_mut()) {
-            body.insert("status".to_owned(), status);
+        if let Some(seen) = statuses.get(&name) {
+            set_status(DIALECTS, &mut object, seen);
         }
         captured.objects.push(object);
     }
