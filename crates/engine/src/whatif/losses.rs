@@ -1,7 +1,8 @@
 //! Counts the replicas that no longer run in their cluster, and those that run in other clusters instead.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -48,14 +49,17 @@ impl Loss {
 /// Returns the objects whose replicas differ between two states, with the lost and regained replicas.
 pub(super) fn losses(baseline: &Baseline<'_>, before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
     let (was_up, is_up) = (before.up(), after.up());
-    let mut objects = before.plan.differing(after.plan);
+    let mut objects: Vec<&ObjectRef> = before.plan.differing(after.plan).into_iter().collect();
     objects.extend(before.scaled.symmetric_difference(after.scaled));
     for cluster in was_up.symmetric_difference(&is_up) {
         objects.extend(baseline.on(cluster).map(|row| &row.object));
         // Rows that differ from the plan in both states may be on this cluster, too.
         objects.extend(before.plan.rows.keys());
     }
-    let loss = |object: &ObjectRef| {
+    // These are several sorted lists, one after the other.
+    objects.sort();
+    objects.dedup();
+    let loss = |object: &&ObjectRef| {
         let ran = before.replicas(baseline, &was_up, object);
         let runs = after.replicas(baseline, &is_up, object);
         let more = |these: &[(&str, i64)], those: &[(&str, i64)]| -> i64 {
@@ -64,20 +68,20 @@ pub(super) fn losses(baseline: &Baseline<'_>, before: &State<'_>, after: &State<
             these.iter().map(|(name, n)| n.saturating_sub(other(name)).max(0)).sum()
         };
         Loss {
-            object: object.clone(),
+            object: (*object).clone(),
             lost: more(&ran, &runs),
             regained: more(&runs, &ran),
             left: runs.iter().map(|(_, replicas)| replicas).sum(),
             nowhere: runs.is_empty() && !ran.is_empty(),
         }
     };
-    let all = objects.into_iter().map(loss);
+    let all = objects.par_iter().map(loss);
     all.filter(|loss| loss.lost > 0 || loss.regained > 0 || loss.nowhere).collect()
 }
 
 impl<'s> State<'s> {
     /// The clusters that run their replicas.
-    fn up(&self) -> BTreeSet<&'s str> {
+    fn up(&self) -> HashSet<&'s str> {
         let up = self.clusters.iter().filter(|c| c.ready && !self.down.contains(&c.name));
         up.map(|c| c.name.as_ref()).collect()
     }
@@ -86,7 +90,7 @@ impl<'s> State<'s> {
     fn replicas<'a>(
         &'a self,
         baseline: &'a Baseline<'_>,
-        up: &BTreeSet<&str>,
+        up: &HashSet<&str>,
         object: &ObjectRef,
     ) -> Vec<(&'a str, i64)> {
         let Some(row) = self.plan.row(baseline.plan, object) else { return Vec::new() };

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::losses::State;
 use super::{Baseline, variation};
 use crate::capacity::{self, shown};
+use federate_dialect::{Placed, Placement};
 use federate_kubernetes::quantity::Quantity;
 
 /// The free part of a resource of a cluster.
@@ -31,10 +32,15 @@ pub struct Room {
 pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
     let mut used = capacity::Amounts::new();
     for (object, new) in after.plan.rows.iter() {
+        let changed = changed(variation::row(baseline.plan, object), new.as_ref());
+        if changed.is_empty() {
+            continue;
+        }
         let of_pod = capacity::requests(baseline.repo, object);
-        for (row, sign) in [(variation::row(baseline.plan, object), -1), (new.as_ref(), 1)] {
-            if let Some(row) = row {
-                capacity::add(row, &of_pod, sign, &mut used);
+        for (cluster, replicas) in changed {
+            for (resource, amount) in &of_pod {
+                let sum = used.entry((cluster, resource.clone())).or_default();
+                *sum = sum.saturating_add(amount.nanos().saturating_mul(i128::from(replicas)));
             }
         }
     }
@@ -58,4 +64,21 @@ pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
     }
     rooms.sort_by(|a, b| (a.percent, &a.cluster).cmp(&(b.percent, &b.cluster)));
     rooms
+}
+
+/// The clusters in which two rows of an object have different replicas, with the difference.
+fn changed<'p>(old: Option<&'p Placement>, new: Option<&'p Placement>) -> Vec<(&'p str, i64)> {
+    let clusters = |row: Option<&'p Placement>| row.map(|row| &row.clusters[..]).unwrap_or_default();
+    let (old, new) = (clusters(old), clusters(new));
+    let find = |list: &'p [Placed], name: &str| {
+        let at = list.binary_search_by(|placed| placed.name.as_ref().cmp(name)).ok();
+        at.and_then(|at| list.get(at))
+    };
+    let replicas = |placed: Option<&Placed>| placed.and_then(|placed| placed.replicas).unwrap_or(0).max(0);
+    let gone = old.iter().filter(|placed| find(new, &placed.name).is_none());
+    let differences = new.iter().chain(gone).map(|placed| {
+        let name = placed.name.as_ref();
+        (name, replicas(find(new, name)) - replicas(find(old, name)))
+    });
+    differences.filter(|(_, difference)| *difference != 0).collect()
 }
