@@ -33,7 +33,7 @@ pub(super) struct ApplySetArgs {
     ///
     /// By default it is in the namespace `default` and named after the git remote `origin` and the folder;
     /// without a remote it is `default/federate`.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
     applyset: Option<Inventory>,
 }
 
@@ -64,11 +64,11 @@ pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
 pub(super) struct PruneArgs {
     /// Leave a cluster unchanged if pruning would delete more than this share of its managed objects
     /// [default: 30]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100), hide_short_help = true)]
     prune_limit: Option<u8>,
 
     /// Also prune objects of these kinds, which may hold data that cannot be recreated
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_short_help = true)]
     prune_kinds: Vec<String>,
 
     /// Delete nothing

@@ -29,7 +29,7 @@ pub(super) struct SnapshotArgs {
     /// Refuse a snapshot that is older than this (36h, 7d)
     ///
     /// The age is counted until --now, or else until the current time.
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "snapshot")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "snapshot", hide_short_help = true)]
     max_age: Option<Duration>,
 
     /// The snapshot, once it is read.

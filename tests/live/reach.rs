@@ -292,5 +292,5 @@ fn a_pod_reaches_its_own_cluster() {
     let stranger = errors(&["--cluster", "m1"], "hunter2");
     assert!(stranger.contains("error: m1: Unauthorized") && !stranger.contains("hunter2"), "{stranger}");
     let hub = errors(&["--cluster", "m1", "--hub-context", "hub"], "t0ken");
-    assert!(hub.contains("there is no kubeconfig whose context could lead to the hub"), "{hub}");
+    assert!(hub.contains("no kubeconfig found, and --hub-context names a context of it"), "{hub}");
 }

@@ -95,7 +95,7 @@ impl Access {
             }
             Err(_) if self.hub.is_some() => {
                 return Err(Error::Access(
-                    "there is no kubeconfig whose context could lead to the hub: name one with --kubeconfig"
+                    "no kubeconfig found, and --hub-context names a context of it: name the file with --kubeconfig"
                         .to_owned(),
                 ));
             }
@@ -112,12 +112,14 @@ impl Access {
 
 /// The pod's own cluster, if this runs in a pod.
 fn pod(wanted: usize) -> Result<Source, Error> {
-    let name_one = "name a kubeconfig with --kubeconfig";
+    let name_one = "name the file with --kubeconfig";
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-        return Err(Error::Access(format!("there is no kubeconfig: {name_one}")));
+        return Err(Error::Access(format!(
+            "no kubeconfig found in $KUBECONFIG or ~/.kube/config: {name_one}"
+        )));
     }
     if let Err(error) = Config::incluster() {
-        let why = format!("there is no kubeconfig, and the pod's own credentials fail ({error}): {name_one}");
+        let why = format!("no kubeconfig found, and the pod's own credentials fail ({error}): {name_one}");
         return Err(Error::Access(why));
     }
     if wanted > 1 {

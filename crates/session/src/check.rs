@@ -84,8 +84,17 @@ impl Session {
         }
         let mut found = Vec::new();
         if self.clusters().is_empty() {
-            let help = "add one inventory object for each cluster, for example `Cluster` of \
-                        `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml";
+            let nested = repo.texts.keys().find_map(|path| path.strip_suffix("/federate.yaml"));
+            let help = match nested {
+                Some(folder) => &format!(
+                    "{folder}/federate.yaml is not read, because `{folder}` is not the folder of the repo: name that \
+                     folder on the command line"
+                ),
+                None => {
+                    "add one inventory object for each cluster, for example `Cluster` of \
+                     `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml"
+                }
+            };
             found.push(whole(
                 "no-inventory",
                 "the repo's inventory has no cluster, so nothing is rendered",
