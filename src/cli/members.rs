@@ -11,7 +11,7 @@ use super::progress as progress_line;
 use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{Actions, Inventory, RepoRef};
+use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 #[cfg(feature = "live")]
@@ -199,7 +199,14 @@ impl Members<'_> {
         let errors = report::errors(&actions, everything);
         print_lines("error", &errors);
         print_lines("warning", &report::notes(&actions));
-        Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
+        let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
+        Ok(Some(Done { failed, actions }))
+    }
+
+    /// Whether applying would fail because an object differs and is not adopted. The table shows it.
+    fn conflicts(&self, actions: &Actions) -> bool {
+        let differs = |one: &Action| one.action == ActionKind::Conflict && !one.diffs.is_empty();
+        matches!(self.purpose, Purpose::Apply { .. }) && actions.actions.iter().any(differs)
     }
 
     /// Shows what the command does, also after warnings were printed.

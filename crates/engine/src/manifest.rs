@@ -128,15 +128,13 @@ impl Engine<'_> {
         overrides
             .filter(|c| !changing.contains(&c.object.id))
             .map(|c| {
-                let (why, help) = match applied.contains(&c.object.id) {
-                    true => (
-                        "the manifests have its values already",
-                        "correct its values and paths, or remove it",
-                    ),
-                    false => (
+                let (why, help) = if applied.contains(&c.object.id) {
+                    ("the manifests have its values already", "correct its values and paths, or remove it")
+                } else {
+                    (
                         "no cluster that its rules select receives an object that it selects",
                         "`federate plan` shows which clusters receive the objects",
-                    ),
+                    )
                 };
                 let message = format!("{} changes no manifest: {why}", c.object.id);
                 Finding::warning("unused-override", &c.object, message).help(help)
