@@ -73,8 +73,8 @@ pub struct Fetched {
 
 /// Reads objects of a cluster.
 pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Result<Fetched, Error> {
-    let ways = access.read(1)?;
-    let contexts = ways.contexts();
+    let connections = access.read(1)?;
+    let contexts = connections.contexts();
     if !contexts.contains(&place.context.as_str()) {
         let known = federate_kubernetes::finding::list(&contexts, 10);
         return Err(Error::Access(format!("the kubeconfig has no context of that name; it has: {known}")));
@@ -85,7 +85,7 @@ pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Re
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     runtime.block_on(super::within(access.timeout, async {
-        let client = target::to(&ways, &place.context).await?;
+        let client = target::to(&connections, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
         let names: Vec<&str> = asked.iter().map(ImportScope::kind).collect();
