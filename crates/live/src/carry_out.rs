@@ -87,9 +87,9 @@ impl Run<'_> {
             memory::write(self.client, self.options.inventory, uid, plan).await?;
         }
         let first = in_the_way(self.state, &self.desired.cluster, self.decisions);
-        let (room, deleted): (Phased, Phased) =
+        let (blocking, deleted): (Phased, Phased) =
             deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
-        run(self.client, room.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally).await?;
+        run(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally).await?;
         let gates = Gates {
             client: self.client,
             desired: self.desired,
@@ -147,11 +147,11 @@ impl Run<'_> {
         let first = in_the_way(self.state, &self.desired.cluster, self.decisions);
         let mut all = Vec::new();
         for (_, steps) in applied.into_iter().chain(deleted) {
-            let room = first.iter().find(|(_, waiting)| ***waiting == steps.object);
-            let room = room.map(|(held, _)| {
+            let blocked = first.iter().find(|(_, waiting)| ***waiting == steps.object);
+            let blocked = blocked.map(|(held, _)| {
                 format!("{held}, which holds a port or an address that it asks for, is deleted first")
             });
-            match self.state.obstacle(self.desired, &steps.object).or(room) {
+            match self.state.obstacle(self.desired, &steps.object).or(blocked) {
                 Some(why) => carried.note(steps.object, SendResult::Held(why)),
                 None if self.accepted.contains(&steps.object) => carried.note(steps.object, SendResult::Done),
                 None => all.push(steps),
