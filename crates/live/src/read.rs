@@ -208,7 +208,7 @@ async fn missing(
     for ((list, wanted), answer) in lists.iter().zip(answers) {
         match answer {
             Some(items) => {
-                all.extend(items.into_iter().map(|item| object(&list.kind, item, &desired.cluster)))
+                all.extend(items.into_iter().map(|item| object(&list.kind, item, &desired.cluster)));
             }
             None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
         }
