@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
-use super::stored::SnapshotArgs;
+use super::stored::{SnapshotArgs, within};
 use super::{Exit, Fault, progress, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
@@ -252,7 +252,11 @@ impl RepoArgs {
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
             findings,
             snapshot,
-            excluded: self.snapshot.folder_in(&self.repo),
+            // Live objects and those of a snapshot are not templates.
+            excluded: self
+                .snapshot
+                .folder_in(&self.repo)
+                .or_else(|| within(&self.repo, self.observed.as_deref()?)),
             ..Options::default()
         };
         let session = Session::open(source, options);

@@ -421,7 +421,13 @@ impl Session {
             let object = finding.object.as_ref().filter(|_| WHY_UNMATCHED.contains(&finding.code));
             object.is_some_and(|id| unmatched.binary_search(id).is_ok())
         };
+        let by_config = self.repo.config.unplaced == Unplaced::Error;
         for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
+            let of_template = finding.code == UNMATCHED || WHY_UNMATCHED.contains(&finding.code);
+            if by_config && of_template && !finding.is_error() {
+                let help = finding.help.take().map_or_else(String::new, |help| format!("{help}; "));
+                finding.help = Some(format!("{help}`unplaced: error` in federate.yaml makes this an error"));
+            }
             finding.severity = Severity::Error;
         }
         findings::sort(&mut found);

@@ -150,6 +150,22 @@ impl<'e> Unplaced<'e> {
     }
 }
 
+/// Names the policy with an error in findings about templates for which it then does not exist.
+pub(super) fn blame_errors(found: &mut [Finding]) {
+    let refused = found.iter().filter(|finding| finding.code == "invalid-policy");
+    let refused: BTreeSet<ObjectRef> = refused.filter_map(|finding| finding.object.clone()).collect();
+    for finding in found.iter_mut().filter(|finding| finding.code == "unschedulable") {
+        let named = refused.iter().find(|id| finding.message.ends_with(&format!("there is no {id}")));
+        if let Some(id) = named {
+            finding.message = finding.message.replace(
+                &format!("there is no {id}"),
+                &format!("{id} has an error and takes part in no decision"),
+            );
+            finding.help = Some("correct the policy".to_owned());
+        }
+    }
+}
+
 impl Unplaced<'_> {
     /// The reason for a template whose namespace is selected but is not an object of the repo.
     fn without_namespace(&self, template: &Object) -> Option<Reason> {
