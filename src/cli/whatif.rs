@@ -175,7 +175,7 @@ impl WhatIf {
             return self.each(each.unit(), &scenarios, &scenario, words);
         }
         let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
-        let parts = (outcome.stages.as_slice(), outcome.rooms.as_slice());
+        let parts = (outcome.stages.as_slice(), outcome.tightest.as_slice());
         let report = whatif::WhatIf::new(words, parts, &outcome.changes, &outcome.losses);
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
@@ -272,7 +272,7 @@ fn row(unit: &UnitOutcome) -> Row {
         replicas: Replicas::of(losses),
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
         unschedulable: unit.outcome.unschedulable().into_iter().cloned().collect(),
-        tightest: unit.outcome.rooms.first().cloned(),
+        tightest: unit.outcome.tightest.first().cloned(),
     }
 }
 

@@ -288,7 +288,7 @@ fn a_pod_reaches_its_own_cluster() {
         String::from_utf8(output.stderr).unwrap()
     };
     let both = errors(&[], "t0ken");
-    assert!(both.contains("but 2 are wanted: choose one with --cluster"), "{both}");
+    assert!(both.contains("but 2 are needed: choose one with --cluster"), "{both}");
     let stranger = errors(&["--cluster", "m1"], "hunter2");
     assert!(stranger.contains("error: m1: Unauthorized") && !stranger.contains("hunter2"), "{stranger}");
     let hub = errors(&["--cluster", "m1", "--hub-context", "hub"], "t0ken");

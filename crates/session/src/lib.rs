@@ -32,7 +32,7 @@ mod facts;
 mod keeps_out;
 mod kind_name;
 #[cfg(feature = "live")]
-mod look;
+mod members;
 pub mod provenance;
 mod reconcile;
 mod release;

@@ -373,7 +373,7 @@ impl Session {
         found
     }
 
-    /// The plan to render. One that nobody else has asked for is not kept twice.
+    /// The plan to render. A plan that is needed only for rendering is not kept.
     fn take_planned(&self) -> Planned {
         let fresh = self.planned.get().is_none() && self.lock().is_none();
         if fresh { self.engine().plan() } else { self.planned().clone() }

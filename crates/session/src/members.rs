@@ -8,7 +8,7 @@ use serde_json::Value;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::cluster::{Desired, desired};
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::look::{Look, Looked, look};
+use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_members};
 use federate_live::{Access, DesiredState, Error};
 
 use crate::Session;
@@ -20,25 +20,25 @@ impl Session {
     /// # Errors
     ///
     /// What keeps every cluster from being reached.
-    pub fn look(
+    pub fn read_members(
         &self,
         access: &Access,
         set: &Inventory,
         clusters: &[ClusterName],
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
-    ) -> Result<Vec<Looked>, Error> {
+    ) -> Result<Vec<MemberSnapshot>, Error> {
         let rendered: Vec<Desired> = desired(&self.rendering().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
-        let wanted: BTreeMap<&ObjectRef, &Value> =
+        let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &desired.body)).collect();
-        let job = |cluster: &ClusterName| DesiredState {
+        let of_cluster = |cluster: &ClusterName| DesiredState {
             cluster: cluster.clone(),
-            wanted: wanted.iter().map(|(object, body)| (*object, *body)).collect(),
+            objects: objects.iter().map(|(object, body)| (*object, *body)).collect(),
         };
-        let jobs: Vec<DesiredState<'_>> = clusters.iter().map(job).collect();
+        let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
         let mut reads = self.cluster_reads();
         reads.capacity.clear();
-        look(access, &jobs, &Look { set, reads: &reads, status, now })
+        read_members(access, &desired_states, &SnapshotOptions { set, reads: &reads, status, now })
     }
 }

@@ -26,7 +26,7 @@ use federate_kubernetes::{ClusterName, Object};
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// What is read of each member.
-pub struct Look<'l> {
+pub struct SnapshotOptions<'l> {
     /// The `ApplySet` of the managed objects.
     pub set: &'l Inventory,
     /// What the schedulers look at.
@@ -39,16 +39,16 @@ pub struct Look<'l> {
 
 /// What was read of a member.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct MemberSnapshot {
     /// The cluster.
     pub cluster: ClusterName,
     /// Its state and objects, or why it cannot be read.
-    pub found: Result<Seen, Error>,
+    pub found: Result<MemberState, Error>,
 }
 
 /// The state and the objects of a member.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct MemberState {
     /// The state from which the status is computed, where it is needed.
     pub observation: Option<Observation>,
     /// The version of Kubernetes, if the cluster reports it.
@@ -62,49 +62,57 @@ pub struct Seen {
 /// # Errors
 ///
 /// What keeps every cluster from being reached.
-pub fn look(access: &Access, jobs: &[DesiredState<'_>], look: &Look<'_>) -> Result<Vec<Looked>, Error> {
-    each(access, jobs, |runtime, ways, job| {
-        let time = ways.timeout().unwrap_or(PATIENCE);
+pub fn read_members(
+    access: &Access,
+    desired_states: &[DesiredState<'_>],
+    options: &SnapshotOptions<'_>,
+) -> Result<Vec<MemberSnapshot>, Error> {
+    each(access, desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
         let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(ways, &job.cluster).await?;
-            member(&client, job, look).await
+            let client = target::to(connections, &desired.cluster).await?;
+            member(&client, desired, options).await
         }));
-        Looked { cluster: job.cluster.clone(), found }
+        MemberSnapshot { cluster: desired.cluster.clone(), found }
     })
 }
 
-async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Result<Seen, Error> {
+async fn member(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    options: &SnapshotOptions<'_>,
+) -> Result<MemberState, Error> {
     let version: Value = client.send(&Call::get("/version")).await?;
     let version = version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned);
-    let mut seen = Seen { version: version.clone(), ..Seen::default() };
-    if (look.status)(&job.cluster) {
-        seen.observation =
-            Some(Observation { version, ..observation(client, &job.cluster, look.now).await? });
+    let mut found = MemberState { version: version.clone(), ..MemberState::default() };
+    if (options.status)(&desired.cluster) {
+        found.observation =
+            Some(Observation { version, ..observation(client, &desired.cluster, options.now).await? });
     }
-    let how = ApplyOptions {
-        inventory: look.set,
+    let read_options = ApplyOptions {
+        inventory: options.set,
         repo: None,
         moved: None,
         dry_run: Some(DryRun::Client),
         remember: None,
         without_memory: false,
-        asked: false,
+        dry_run_first: false,
         narrow: false,
         wait: None,
         fence: None,
         progress: &NoProgress,
     };
-    let state = read(client, job, &how).await?;
-    seen.objects = state.live.objects(&job.cluster).to_vec();
-    let scopes = look.reads.objects.iter();
+    let state = read(client, desired, &read_options).await?;
+    found.objects = state.live.objects(&desired.cluster).to_vec();
+    let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
         let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
         Some(List { kind, namespace: scope.namespace.clone(), selector: None })
     });
-    seen.objects.extend(objects(client, lists, &job.cluster).await?);
-    seen.objects.sort_by(|a, b| a.id.cmp(&b.id));
-    seen.objects.dedup_by(|a, b| a.id == b.id);
-    Ok(seen)
+    found.objects.extend(objects(client, lists, &desired.cluster).await?);
+    found.objects.sort_by(|a, b| a.id.cmp(&b.id));
+    found.objects.dedup_by(|a, b| a.id == b.id);
+    Ok(found)
 }
 
 struct NoProgress;
@@ -202,15 +210,15 @@ fn keep(value: &mut Value, key: &str, fields: &[&str]) {
 /// # Errors
 ///
 /// If the hub cannot be reached, or if a kind may not be listed.
-pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
-    let ways = access.read(1)?;
+pub fn read_hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
+    let connections = access.read(1)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     let read = runtime.block_on(within(Some(access.timeout.unwrap_or(PATIENCE)), async {
-        let client = target::hub_server(&ways, context).await?;
+        let client = target::hub_server(&connections, context).await?;
         let mut lists = Vec::new();
         for version in discover::versions(&client, false).await? {
             let Some(group) =
