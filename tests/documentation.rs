@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Folders of documents, in addition to `DOCUMENTS`.
-const FOLDERS: [&str; 3] = ["docs", "docs/guides", "docs/reference"];
+const FOLDERS: [&str; 4] = ["docs", "docs/guides", "docs/reference", "docs/semantics"];
 const DOCUMENTS: [&str; 4] =
     ["README.md", "CONTRIBUTING.md", "examples/repo/README.md", "examples/lost-region/README.md"];
 const MARK: &str = "<!-- output: ";

@@ -1,4 +1,4 @@
-//! A session that is told which files changed gives what a new session over the same files gives, byte for byte:
+//! A session that receives the changed files returns what a new session over the same files returns, byte for byte:
 //! over random edits, moves and deletions of templates, policies and inventory, in every dialect.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]

@@ -23,15 +23,15 @@ pub(super) struct AccessArgs {
     hub_context: Option<String>,
 
     /// Give up on a cluster after this time (90s, 5m); other clusters are not affected
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
     timeout: Option<Duration>,
 
     /// Impersonate this user in the clusters
-    #[arg(long = "as", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER", hide_short_help = true)]
     user: Option<String>,
 
     /// Impersonate a member of this group
-    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
+    #[arg(long = "as-group", value_name = "GROUP", requires = "user", hide_short_help = true)]
     groups: Vec<String>,
 }
 

@@ -24,15 +24,6 @@ use federate_session::Purpose;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Apply {
-    #[command(flatten)]
-    args: RepoArgs,
-
-    #[command(flatten)]
-    inventory: ApplySetArgs,
-
-    #[command(flatten)]
-    access: AccessArgs,
-
     /// Show what would be done without doing it: decided locally, or dry-run on the API servers
     #[arg(long, value_enum, value_name = "WHERE")]
     dry_run: Option<DryRun>,
@@ -41,7 +32,7 @@ pub(super) struct Apply {
     #[arg(long, value_enum, value_name = "WHEN")]
     adopt: Option<Adopt>,
 
-    /// Also take over objects that other tools manage
+    /// Also adopt objects that other tools manage (Helm, Argo CD, Flux, ApplySets)
     #[arg(long)]
     force: bool,
 
@@ -52,33 +43,42 @@ pub(super) struct Apply {
     #[arg(long)]
     replace: bool,
 
-    /// Take over the objects of another `ApplySet`, which is then deleted
+    /// Adopt the objects of another `ApplySet`, and delete that `ApplySet`
     ///
     /// With the name of the current `ApplySet`, confirms that the repo has moved to another remote or folder.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
     move_from: Option<Inventory>,
 
-    /// Decide by the newest plan that the clusters hold, and store the new plan in them
+    /// Keep the plan, the scheduler's memory, in the clusters: read the newest one, and store the new one
     ///
     /// The plan is stored beside the parent of the `ApplySet` in each cluster, so that the next apply with --remember
     /// uses it like --previous, on any machine. --previous and --fresh take precedence over it.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     remember: bool,
-
-    #[command(flatten)]
-    prune: PruneArgs,
 
     /// Wait up to this time until every object is healthy (30s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
     /// Only check whether the clusters grant the required permissions, and list missing ones
-    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "wait"], hide_short_help = true)]
     check_access: bool,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    args: RepoArgs,
+
+    #[command(flatten)]
+    inventory: ApplySetArgs,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    #[command(flatten)]
+    prune: PruneArgs,
 }
 
 /// When to adopt objects that already exist.

@@ -7,6 +7,7 @@ use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, use_color};
 use federate_apiserver::served::{NEWEST, OLDEST, release};
 use federate_kubernetes::Finding;
+use federate_kubernetes::schema::nearest;
 use federate_report::findings;
 use federate_report::table::counted;
 
@@ -18,9 +19,6 @@ use federate_report::table::counted;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Check {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// Print the cause and the fix of a finding, by its code
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
@@ -32,6 +30,9 @@ pub(super) struct Check {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -88,10 +89,11 @@ const FINDINGS: &str = include_str!("../../docs/reference/findings.md");
 fn explanation(code: &str) -> Result<String, Fault> {
     let mut lines = FINDINGS.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
     let Some(heading) = lines.next() else {
-        return Err(Fault::Failed(format!(
-            "no finding has the code `{code}`; {} lists all codes",
-            findings::PAGE
-        )));
+        let codes: Vec<&str> = FINDINGS.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        let near = nearest(code, &codes).map(|near| format!("; did you mean `{near}`?"));
+        let near = near.unwrap_or_default();
+        let page = findings::PAGE;
+        return Err(Fault::Failed(format!("no finding has the code `{code}`{near}\n{page} lists all codes")));
     };
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("##")).collect();
     Ok(format!("{}\n\n{}\n", heading.trim_start_matches("### "), section.join("\n").trim()))

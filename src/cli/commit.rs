@@ -22,9 +22,6 @@ use federate_source::git::{self, Place};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Commit {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// The branch to commit to; `{cluster}` stands for the name of each cluster
     #[arg(long, short, value_name = "BRANCH")]
     branch: String,
@@ -48,6 +45,9 @@ pub(super) struct Commit {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 fn author(text: &str) -> Result<String, &'static str> {

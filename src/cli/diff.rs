@@ -35,9 +35,6 @@ use range::{Earlier, Range};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)))]
 pub(super) struct Diff {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// The branch or revision to compare with [default: the default branch of origin]
     ///
     /// REV compares with the commit where the later side branched off it, REV.. with REV itself. REV...REV and
@@ -74,6 +71,9 @@ pub(super) struct Diff {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 /// The output formats.

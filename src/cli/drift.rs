@@ -29,25 +29,13 @@ use federate_session::Purpose;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Drift {
-    #[command(flatten)]
-    args: RepoArgs,
-
-    #[command(flatten)]
-    inventory: ApplySetArgs,
-
-    #[command(flatten)]
-    access: AccessArgs,
-
     /// Revert the drift that is found
     #[arg(long, conflicts_with = "full")]
     correct: bool,
 
-    /// Decide by the newest plan that `apply --remember` has stored in the clusters
-    #[arg(long)]
+    /// Use the newest plan that `apply --remember` has stored in the clusters
+    #[arg(long, hide_short_help = true)]
     remember: bool,
-
-    #[command(flatten)]
-    prune: PruneArgs,
 
     /// Also show fields that are not rendered: defaults, status, autoscaled replicas, additions by webhooks
     /// and people
@@ -57,6 +45,18 @@ pub(super) struct Drift {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+
+    #[command(flatten)]
+    args: RepoArgs,
+
+    #[command(flatten)]
+    inventory: ApplySetArgs,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    #[command(flatten)]
+    prune: PruneArgs,
 }
 
 /// The output formats.

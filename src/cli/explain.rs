@@ -22,9 +22,6 @@ pub(super) struct Explain {
     #[arg(value_name = "KIND/NAME")]
     object: String,
 
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// The namespace, if several namespaces have an object of that name
     #[arg(long, short)]
     namespace: Option<String>,
@@ -32,6 +29,9 @@ pub(super) struct Explain {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 const EXAMPLES: &str = "\

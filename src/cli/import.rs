@@ -78,8 +78,8 @@ pub(super) struct Import {
     #[arg(long)]
     enable: bool,
 
-    /// Print objects as YAML (and write no files), or a summary as JSON [default: with -f YAML, with
-    /// --context the list of written files]
+    /// Print the objects as YAML without writing files, or a summary as JSON [default: the objects with -f,
+    /// the written files with --context]
     #[arg(long, short, value_enum)]
     output: Option<Show>,
 

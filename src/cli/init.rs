@@ -26,7 +26,7 @@ mod files;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Init {
-    /// The folder of the repo
+    /// The repo: a folder with manifests
     #[arg(default_value = ".")]
     repo: PathBuf,
 

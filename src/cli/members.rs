@@ -11,7 +11,7 @@ use super::progress as progress_line;
 use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{Actions, Inventory, RepoRef};
+use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 #[cfg(feature = "live")]
@@ -33,7 +33,7 @@ pub(super) struct ApplySetArgs {
     ///
     /// By default it is in the namespace `default` and named after the git remote `origin` and the folder;
     /// without a remote it is `default/federate`.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
     applyset: Option<Inventory>,
 }
 
@@ -64,11 +64,11 @@ pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
 pub(super) struct PruneArgs {
     /// Leave a cluster unchanged if pruning would delete more than this share of its managed objects
     /// [default: 30]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100), hide_short_help = true)]
     prune_limit: Option<u8>,
 
     /// Also prune objects of these kinds, which may hold data that cannot be recreated
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_short_help = true)]
     prune_kinds: Vec<String>,
 
     /// Delete nothing
@@ -199,7 +199,14 @@ impl Members<'_> {
         let errors = report::errors(&actions, everything);
         print_lines("error", &errors);
         print_lines("warning", &report::notes(&actions));
-        Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
+        let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
+        Ok(Some(Done { failed, actions }))
+    }
+
+    /// Whether applying would fail because an object differs and is not adopted. The table shows it.
+    fn conflicts(&self, actions: &Actions) -> bool {
+        let differs = |one: &Action| one.action == ActionKind::Conflict && !one.diffs.is_empty();
+        matches!(self.purpose, Purpose::Apply { .. }) && actions.actions.iter().any(differs)
     }
 
     /// Shows what the command does, also after warnings were printed.

@@ -18,9 +18,6 @@ use federate_session::Session;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Plan {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
@@ -30,6 +27,9 @@ pub(super) struct Plan {
     /// What is left needs the free resources of the cluster, from the `status` of its inventory object or from a snapshot. Replicas of the previous plan count as running there already.
     #[arg(long)]
     capacity: bool,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 /// The output formats.

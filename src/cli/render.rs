@@ -27,9 +27,6 @@ mod watch;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Render {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// The folder to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -41,6 +38,9 @@ pub(super) struct Render {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 const EXAMPLES: &str = "\

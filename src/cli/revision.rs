@@ -19,11 +19,11 @@ pub(super) struct RevisionArgs {
     rev: Option<String>,
 
     /// Refuse revisions without a valid SSH signature by an allowed signer
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     verify_signatures: bool,
 
     /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
-    #[arg(long, value_name = "FILE", requires = "verify_signatures")]
+    #[arg(long, value_name = "FILE", requires = "verify_signatures", hide_short_help = true)]
     allowed_signers: Option<PathBuf>,
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
-use super::stored::SnapshotArgs;
+use super::stored::{SnapshotArgs, within};
 use super::{Exit, Fault, progress, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
@@ -65,18 +65,18 @@ pub(super) const COMMON: &str = "Common options";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repo options")]
 pub(super) struct RepoArgs {
-    /// The folder of the repo
+    /// The repo: a folder with manifests, clusters and policies
     #[arg(default_value = ".", help_heading = None::<&str>)]
     pub(super) repo: PathBuf,
 
     #[command(flatten)]
     revision: RevisionArgs,
 
-    /// Take a cluster without `status` as its control plane would
+    /// Treat a cluster without `status` as its control plane does: not ready, and serving no API
     ///
     /// Otherwise such a cluster counts as joined, ready and serving every API, with unknown capacity, which
     /// suits an inventory kept in git.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     strict_inventory: bool,
 
     /// The Karmada release whose rules apply: 1.16 (newest patch) or 1.16.2
@@ -87,7 +87,7 @@ pub(super) struct RepoArgs {
 
     /// The current time (RFC 3339), for rules that depend on it, such as timeouts of heartbeats [default: that of the
     /// snapshot; without one, these rules do not apply]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     now: Option<Timestamp>,
 
     /// A plan of an earlier run: the scheduler's memory
@@ -107,11 +107,11 @@ pub(super) struct RepoArgs {
     /// Live objects, as DIR/<cluster>/*.yaml (the output of `kubectl get -o yaml`)
     ///
     /// Some control planes depend on live state: ready replicas, unschedulable pods, load balancers.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     observed: Option<PathBuf>,
 
     /// The addresses of host names, as YAML (`HOST: [ADDRESS, …]`), instead of DNS
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     hosts: Option<PathBuf>,
 
     /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
@@ -252,7 +252,11 @@ impl RepoArgs {
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
             findings,
             snapshot,
-            excluded: self.snapshot.folder_in(&self.repo),
+            // Live objects and those of a snapshot are not templates.
+            excluded: self
+                .snapshot
+                .folder_in(&self.repo)
+                .or_else(|| within(&self.repo, self.observed.as_deref()?)),
             ..Options::default()
         };
         let session = Session::open(source, options);

@@ -40,9 +40,6 @@ use federate_session::DIALECTS;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("snapshot", |arg| arg.hide(true)), mut_arg("max_age", |arg| arg.hide(true)))]
 pub(super) struct Snapshot {
-    #[command(flatten)]
-    args: RepoArgs,
-
     /// Dumps of a control plane's objects; `-` is standard input. Members are then read only with --context
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
@@ -59,6 +56,9 @@ pub(super) struct Snapshot {
     /// unless both are given
     #[arg(long = "context", value_name = "[CLUSTER=]CONTEXT", num_args = 1.., action = clap::ArgAction::Append)]
     contexts: Vec<String>,
+
+    #[command(flatten)]
+    args: RepoArgs,
 
     #[command(flatten)]
     access: AccessArgs,

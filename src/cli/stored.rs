@@ -29,7 +29,7 @@ pub(super) struct SnapshotArgs {
     /// Refuse a snapshot that is older than this (36h, 7d)
     ///
     /// The age is counted until --now, or else until the current time.
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "snapshot")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "snapshot", hide_short_help = true)]
     max_age: Option<Duration>,
 
     /// The snapshot, once it is read.
@@ -75,9 +75,14 @@ impl SnapshotArgs {
 
     /// The snapshot's folder within the repo, if it is there: its files are not part of the repo.
     pub(super) fn folder_in(&self, repo: &Path) -> Option<String> {
-        let folder = WorkTree::open(repo).ok()?.relative(self.snapshot.as_deref()?)?;
-        Some(folder).filter(|folder| !folder.is_empty())
+        within(repo, self.snapshot.as_deref()?)
     }
+}
+
+/// The path of a folder within the repo, if it is there and not the repo itself.
+pub(super) fn within(repo: &Path, folder: &Path) -> Option<String> {
+    let folder = WorkTree::open(repo).ok()?.relative(folder)?;
+    Some(folder).filter(|folder| !folder.is_empty())
 }
 
 fn check_age(stored: &Stored, limit: Duration, now: Timestamp) -> Result<(), String> {

@@ -61,10 +61,7 @@ pub(super) struct Sync {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
-    #[command(flatten)]
-    objects: objects::ObjectArgs,
-
-    /// Run one round of each Sync, then exit
+    /// Reconcile each Sync once, then exit
     #[arg(long)]
     once: bool,
 
@@ -72,7 +69,7 @@ pub(super) struct Sync {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     listen: Option<SocketAddr>,
 
-    /// Accept webhooks of GitHub, GitLab and others on this address; each starts a round
+    /// Accept webhooks of GitHub, GitLab and others on this address; each starts a reconciliation
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once", requires = "webhook_token")]
     webhook_listen: Option<SocketAddr>,
 
@@ -80,11 +77,8 @@ pub(super) struct Sync {
     #[arg(long, value_name = "FILE", conflicts_with = "once")]
     webhook_token: Option<PathBuf>,
 
-    #[command(flatten)]
-    access: AccessArgs,
-
     /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     allowed_signers: Option<PathBuf>,
 
     /// Output format of the results
@@ -98,6 +92,12 @@ pub(super) struct Sync {
     /// Log errors only; with --once, print only the results
     #[arg(long, short)]
     quiet: bool,
+
+    #[command(flatten)]
+    objects: objects::ObjectArgs,
+
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 /// The log formats.

@@ -22,38 +22,38 @@ use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct WhatIf {
-    #[command(flatten)]
-    args: RepoArgs,
-
-    #[command(flatten)]
-    events: Events,
-
     /// Lose each cluster, zone, region or provider in turn, and list the worst first
     #[arg(long, value_enum, value_name = "UNIT")]
     each: Option<Each>,
 
-    /// Carry out the scenarios of a file, and report the expectations that do not hold
+    /// Run the scenarios of a file, and report the expectations that do not hold
     ///
     /// A scenario is a document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`. `federate check`
-    /// carries out those in the repo.
+    /// runs those in the repo.
     #[arg(long, value_name = "FILE")]
     scenario: Vec<PathBuf>,
 
-    /// Lose each pair of them
+    /// Lose each pair of the units of --each
     #[arg(long, requires = "each")]
     pairs: bool,
 
     /// Feature gates of control planes: `Failover=true` lets Karmada evict from clusters with `NoExecute` taints
-    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = gate)]
+    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = gate, hide_short_help = true)]
     gates: Vec<bool>,
 
     /// The time at which it happens (RFC 3339), for rules about age
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     at: Option<Timestamp>,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+
+    #[command(flatten)]
+    events: Events,
+
+    #[command(flatten)]
+    args: RepoArgs,
 }
 
 /// Parses a feature gate that scenarios know.
@@ -70,28 +70,28 @@ fn gate(text: &str) -> Result<bool, String> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scenario options")]
 struct Events {
-    /// Add clusters: a file with their inventory objects
+    /// Add the clusters of a file with inventory objects
     #[arg(long, value_name = "FILE")]
     add: Vec<PathBuf>,
 
-    /// Add a label to clusters
-    #[arg(long, value_name = "CLUSTER=KEY=VALUE")]
+    /// Add a label to clusters: eu-1=KEY=VALUE
+    #[arg(long, value_name = "CLUSTER=LABEL")]
     label: Vec<String>,
 
-    /// Resize clusters: 50%, or amounts of resources
+    /// Resize clusters: eu-1=50%, or amounts of resources
     #[arg(long, value_name = "CLUSTER=SIZE")]
     capacity: Vec<String>,
 
-    /// Add a taint to clusters
-    #[arg(long, value_name = "CLUSTER=KEY[=VALUE]:EFFECT")]
+    /// Add a taint to clusters: eu-1=KEY[=VALUE]:EFFECT
+    #[arg(long, value_name = "CLUSTER=TAINT")]
     taint: Vec<String>,
 
-    /// Remove a taint from clusters
-    #[arg(long, value_name = "CLUSTER=KEY[:EFFECT]")]
+    /// Remove a taint from clusters: eu-1=KEY[:EFFECT]
+    #[arg(long, value_name = "CLUSTER=TAINT")]
     untaint: Vec<String>,
 
-    /// Scale a workload: N, +N, -N, +N% or -N%
-    #[arg(long, value_name = "KIND/NAMESPACE/NAME=N", allow_hyphen_values = true)]
+    /// Scale a workload, KIND/NAMESPACE/NAME: N, +N, -N, +N% or -N%
+    #[arg(long, value_name = "WORKLOAD=N", allow_hyphen_values = true)]
     scale: Vec<String>,
 
     /// Make clusters unreachable
@@ -175,7 +175,7 @@ impl WhatIf {
             return self.each(each.unit(), &scenarios, &scenario, words);
         }
         let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
-        let parts = (outcome.stages.as_slice(), outcome.rooms.as_slice());
+        let parts = (outcome.stages.as_slice(), outcome.tightest.as_slice());
         let report = whatif::WhatIf::new(words, parts, &outcome.changes, &outcome.losses);
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
@@ -272,7 +272,7 @@ fn row(unit: &UnitOutcome) -> Row {
         replicas: Replicas::of(losses),
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
         unschedulable: unit.outcome.unschedulable().into_iter().cloned().collect(),
-        tightest: unit.outcome.rooms.first().cloned(),
+        tightest: unit.outcome.tightest.first().cloned(),
     }
 }
 

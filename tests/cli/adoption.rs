@@ -13,10 +13,14 @@ fn there(more: &str) -> String {
 /// Why the Deployment in `m1` is a conflict.
 #[track_caller]
 fn conflict(sandbox: &Sandbox) -> String {
-    let json = sandbox.run("apply --dry-run=client --observed .live --cluster m1 -o json").code(0).json();
+    let ran = sandbox.run("apply --dry-run=client --observed .live --cluster m1 -o json");
+    let json = ran.json();
     let actions = json["actions"].as_array().unwrap();
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
     assert_eq!(action["action"], "conflict", "{action}");
+    // As in a run that applies, an object that is as rendered is no error.
+    let differs = action["diffs"].as_array().is_some_and(|diffs| !diffs.is_empty());
+    assert_eq!(ran.code, if differs { 2 } else { 0 }, "{action}");
     let reason = action["reason"].as_str().unwrap();
     assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it all the same"), "{reason}");
     let adopted =
@@ -32,6 +36,11 @@ fn karmada_overwrites_where_it_may() {
     let sandbox = sandbox.file(".live/m1/web.yaml", there(""));
     let reason = conflict(&sandbox);
     assert!(reason.contains("(AlreadyExists): that takes `conflictResolution: Overwrite`"), "{reason}");
+    // An object that differs would fail the run, and so it does when nothing is tried.
+    sandbox.write(".live/m1/web.yaml", there("").replace("nginx:1.27", "nginx:1.20"));
+    let ran = sandbox.run("apply --dry-run=client --observed .live --cluster m1").code(2);
+    assert!(ran.out.contains("nginx:1.20") && ran.out.contains("1 conflict"), "{}", ran.out);
+    sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt always").code(0);
 }
 
 #[test]

@@ -129,6 +129,10 @@ fn a_repo_that_lacks_something_is_not_clean() {
     assert!(of("clusters.yaml").contains("warning[no-inventory]"), "{}", of("clusters.yaml"));
     assert!(of("policy.yaml").contains("warning[no-policies]"), "{}", of("policy.yaml"));
     web.run("check").code(0);
+    let config = "apiVersion: federate.dev/v1alpha1\nkind: Config\nclusters: [{name: m1}]\n";
+    let nested =
+        Sandbox::web().file("clusters.yaml", "").file("deploy/federate.yaml", config).run("check").code(1);
+    assert!(nested.out.contains("deploy/federate.yaml is not read"), "{}", nested.out);
 }
 
 #[test]

@@ -159,6 +159,16 @@ fn what_is_not_ours_is_not_replaced() {
     assert!(said.contains("branch rendered contains m1/shop/mine.yaml, which its placements.yaml"), "{said}");
     let said = sandbox.run("commit --branch main").code(2).err;
     assert!(said.contains("branch `main` is checked out"), "{said}");
+    let said = sandbox.run("commit --branch rendered/{cluster}").code(2).err;
+    assert!(
+        said.contains("together with branch `rendered`, because one name is a folder of the other"),
+        "{said}"
+    );
+    let said = sandbox.run("commit --branch other --push nowhere").code(2).err;
+    assert!(
+        said.contains("has no remote `nowhere` to push to: `git remote add nowhere URL` adds it"),
+        "{said}"
+    );
     sandbox.git("worktree add -q linked docs");
     let said = sandbox.run("commit --branch docs").code(2).err;
     assert!(said.contains("branch `docs` is checked out"), "{said}");

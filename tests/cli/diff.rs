@@ -326,6 +326,35 @@ fn errors_of_either_side_are_reported() {
 }
 
 #[test]
+fn a_change_of_what_becomes_of_unplaced_templates_is_no_change_of_policies() {
+    let sandbox =
+        Sandbox::web().file("c.yaml", configs(1, "a")).file("federate.yaml", "unplaced: everywhere\n");
+    let sandbox = committed(sandbox);
+    assert_eq!(sandbox.run("diff --from main").code(0).err, "");
+    sandbox.write("federate.yaml", "unplaced: warn\n");
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("ConfigMap shop/c0000: placed without a policy before, and nowhere now"), "{out}");
+    sandbox.write("federate.yaml", "unplaced: error\n");
+    for line in ["diff --from main", "whatif --lose m1", "plan", "render --out out"] {
+        let err = sandbox.run(line).code(2).err;
+        assert!(
+            err.contains("error[unmatched]") && err.contains("`unplaced: error` in federate.yaml"),
+            "{line}: {err}"
+        );
+    }
+    sandbox.write("federate.yaml", "unplaced: warn\n");
+    commit(&sandbox);
+    sandbox.write("federate.yaml", "unplaced: everywhere\n");
+    let out = sandbox.run("diff --from HEAD").code(1).out;
+    assert!(out.contains("ConfigMap shop/c0000: placed now, without a policy"), "{out}");
+    let out = sandbox.run("whatif --remove m1").code(1).out;
+    assert!(out.contains("ConfigMap shop/c0000 placed on fewer clusters"), "{out}");
+    sandbox.write("federate.yaml", "unplaced: everywere\n");
+    let err = sandbox.run("diff --from HEAD").code(2).err;
+    assert!(err.contains("did you mean `everywhere`?"), "{err}");
+}
+
+#[test]
 fn new_findings_are_shown() {
     let sandbox = web();
     sandbox.write("c.yaml", configs(1, "a"));

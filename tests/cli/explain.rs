@@ -41,7 +41,10 @@ fn what_is_not_there_or_ambiguous_is_said_so() {
     let other = crate::sandbox::WEB.replace("namespace: shop", "namespace: other");
     repo.write("other.yaml", other);
     let ran = repo.run("explain deployment/none").code(2);
-    assert_eq!(ran.err, "error: no template and no policy deployment/none in the repo\n");
+    assert_eq!(
+        ran.err,
+        "error: the repo has no template and no policy deployment/none; `federate plan` lists the objects\n"
+    );
     let ran = repo.run("explain deployment/web").code(2);
     assert!(ran.err.contains("ambiguous: Deployment other/web, Deployment shop/web"), "{}", ran.err);
     let ran = repo.run("explain web").code(2);

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use crate::sandbox::Sandbox;
 
-/// The height of two common terminal windows.
-const TWO_SCREENS: usize = 80;
+/// The height of two terminal windows of 24 lines.
+const TWO_SCREENS: usize = 48;
 
 /// Examples that the test does not run, with the reason.
 const NOT_RUN: [(&str, &str); 3] = [
@@ -63,6 +63,9 @@ fn own_options_come_first() {
             assert!(place(shared).is_none_or(|at| own < at), "{command}: {shared} come first:\n{help}");
         }
         assert!(place("Global options").is_some(), "{command} has no --color:\n{help}");
+        if let (Some(output), Some(repo)) = (help.find("--output"), place("Repo options")) {
+            assert!(output < repo, "{command}: --output is not among the command's own options:\n{help}");
+        }
     }
 }
 
@@ -99,6 +102,8 @@ fn findings_are_explained() {
     assert!(ran.out.starts_with("unmatched\n\n"), "{}", ran.out);
     let ran = sandbox.run("check --explain no-such-code").code(2);
     assert!(ran.err.contains("no finding has the code `no-such-code`"), "{}", ran.err);
+    let ran = sandbox.run("check --explain unmatchd").code(2);
+    assert!(ran.err.contains("did you mean `unmatched`?"), "{}", ran.err);
     sandbox.write("web.yaml", sandbox.read("web.yaml").replace("name: web", "name: other"));
     let ran = sandbox.run("check").code(1);
     assert!(ran.out.contains("federate check --explain CODE"), "{}", ran.out);

@@ -60,6 +60,13 @@ fn every_dialect_gets_its_own_kinds() {
 }
 
 #[test]
+fn kubefleet_needs_the_namespaces_of_the_objects() {
+    let sandbox = Sandbox::new().file("web.yaml", WEB);
+    let ran = sandbox.run("init --dialect kubefleet").code(0).out;
+    assert!(ran.contains("add a Namespace for each namespace of your objects"), "{ran}");
+}
+
+#[test]
 fn what_is_there_stays_and_gives_the_dialect() {
     let sandbox = Sandbox::new().file("web.yaml", WEB).file("policy.yaml", POLICY);
     let ran = sandbox.run("init").code(0).out;

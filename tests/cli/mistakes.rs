@@ -216,3 +216,11 @@ fn clusters_without_a_dump_are_named() {
     let both = Sandbox::web().file("live/m1/a.yaml", "").file("live/m2/a.yaml", "");
     assert!(!both.run("drift --observed live").err.contains("no dump"));
 }
+
+#[test]
+fn observed_objects_in_a_folder_of_the_repo_are_no_templates() {
+    let repo = Sandbox::web().file("live/m2/a.yaml", "");
+    repo.write("live/m1/web.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 9"));
+    let ran = repo.run("drift --observed live");
+    assert!(ran.code == 1 && !ran.err.contains("duplicate-object"), "{ran:#?}");
+}

@@ -1,4 +1,4 @@
-//! `federate drift` against API servers: what it tells, that it only reads, and what `--correct` puts back.
+//! `federate drift` against API servers: what it reports, that it only reads, and what `--correct` reverts.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -43,7 +43,7 @@ fn sandbox() -> Sandbox {
 
 /// Applies again, and checks that there is nothing to write.
 #[track_caller]
-fn settled(sandbox: &Sandbox) {
+fn converged(sandbox: &Sandbox) {
     sandbox.run("drift", "").code(0);
     sandbox.forget("m1");
     let ran = sandbox.apply("-o json").code(0);
@@ -65,7 +65,7 @@ fn replicas_belong_to_an_autoscaler_after_creation() {
     assert_eq!(sandbox.get("m1", WEB)["spec"]["replicas"], 2);
 
     sandbox.edit("m1", "kube-controller-manager", &format!("{WEB}/scale"), &json!({"spec": {"replicas": 5}}));
-    settled(&sandbox);
+    converged(&sandbox);
     sandbox.write("web.yaml", &deployment("nginx:1.29").replace("replicas: 2", "replicas: 4"));
     let ran = sandbox.apply("-o json").code(0);
     let web = ran.action("m1", "Deployment", "web");
@@ -78,7 +78,7 @@ fn replicas_belong_to_an_autoscaler_after_creation() {
     let live = sandbox.get("m1", WEB);
     assert_eq!(live["spec"]["replicas"], 5);
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.29");
-    settled(&sandbox);
+    converged(&sandbox);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_autoscaler_that_is_not_in_the_repo_is_known_by_its_writes() {
     let sandbox = sandbox();
     sandbox.apply("").code(0);
     sandbox.edit("m1", "keda", &format!("{WEB}/scale"), &json!({"spec": {"replicas": 5}}));
-    settled(&sandbox);
+    converged(&sandbox);
     assert_eq!(sandbox.get("m1", WEB)["spec"]["replicas"], 5);
     // A person who scales is no autoscaler.
     sandbox.edit("m1", "kubectl", &format!("{WEB}/scale"), &json!({"spec": {"replicas": 7}}));
@@ -108,7 +108,7 @@ rules: []
     sandbox.apply("").code(0);
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     sandbox.edit("m1", "clusterrole-aggregation-controller", ROLE, &json!({"rules": rules}));
-    settled(&sandbox);
+    converged(&sandbox);
     sandbox.write("role.yaml", &role.replace("{name: shop-all}", "{name: shop-all, labels: {a: b}}"));
     sandbox.apply("").code(0);
     assert_eq!(sandbox.get("m1", ROLE)["rules"], rules);
@@ -123,7 +123,7 @@ fn a_key_of_string_data_goes_with_its_line() {
     };
     let sandbox = sandbox().file("s.yaml", &secret("k: one, l: two"));
     sandbox.apply("").code(0);
-    settled(&sandbox);
+    converged(&sandbox);
     sandbox.write("s.yaml", &secret("k: one"));
     let ran = sandbox.run("drift", "-o json").code(1);
     assert_eq!(ran.action("m1", "Secret", "s")["diffs"][0]["path"], "/data/l");
@@ -132,7 +132,7 @@ fn a_key_of_string_data_goes_with_its_line() {
         sandbox.get("m1", "/api/v1/namespaces/shop/secrets/s")["data"],
         json!({"k": "b25l", "m": "bQ=="})
     );
-    settled(&sandbox);
+    converged(&sandbox);
 }
 
 #[test]
@@ -150,7 +150,7 @@ spec: {containers: [{name: a, image: 'nginx:1.27'}]}
     let sandbox = Sandbox::anywhere_with_nodes(&["m1"]).file("more.yaml", POLICY);
     let sandbox = sandbox.file("a.yaml", &config("a", "1")).file("svc.yaml", service).file("pod.yaml", pod);
     sandbox.apply("").code(0);
-    settled(&sandbox);
+    converged(&sandbox);
     let path = |plural: &str, name: &str| format!("/api/v1/namespaces/shop/{plural}/{name}");
     // What is changed and changed back is another's afterwards, though it does not differ.
     for (image, replicas) in [("nginx:1", 7), ("nginx:1.0", 2)] {
@@ -168,7 +168,7 @@ spec: {containers: [{name: a, image: 'nginx:1.27'}]}
     }
     sandbox.edit("m1", "kubectl-edit", &path("configmaps", "a"), &json!({"data": {"k": "2"}}));
     sandbox.run("drift", "--correct").code(0);
-    settled(&sandbox);
+    converged(&sandbox);
 }
 
 #[test]
@@ -192,5 +192,5 @@ spec:
     assert_eq!(diffs.as_array().unwrap().len(), 1, "{diffs:#}");
     assert_eq!(diffs[0]["path"], "/spec/template/spec/containers[name=agent]/image");
     sandbox.run("drift", "--correct").code(0);
-    settled(&sandbox);
+    converged(&sandbox);
 }

@@ -288,9 +288,9 @@ fn a_pod_reaches_its_own_cluster() {
         String::from_utf8(output.stderr).unwrap()
     };
     let both = errors(&[], "t0ken");
-    assert!(both.contains("but 2 are wanted: choose one with --cluster"), "{both}");
+    assert!(both.contains("but 2 are needed: choose one with --cluster"), "{both}");
     let stranger = errors(&["--cluster", "m1"], "hunter2");
     assert!(stranger.contains("error: m1: Unauthorized") && !stranger.contains("hunter2"), "{stranger}");
     let hub = errors(&["--cluster", "m1", "--hub-context", "hub"], "t0ken");
-    assert!(hub.contains("there is no kubeconfig whose context could lead to the hub"), "{hub}");
+    assert!(hub.contains("no kubeconfig found, and --hub-context names a context of it"), "{hub}");
 }

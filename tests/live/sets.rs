@@ -1,4 +1,4 @@
-//! Whose an `ApplySet` is: the repo that it came from, moving its objects to another, and what its parent tells.
+//! The owner of an `ApplySet`: the repo that it belongs to, moving its objects to another one, and what its parent records.
 
 use std::process::Command;
 

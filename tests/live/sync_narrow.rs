@@ -22,7 +22,7 @@ fn lists(hub: &Hub, member: &str) -> usize {
 }
 
 /// A loop whose clusters are watched and known to be as they are rendered.
-fn settled(hub: &Hub, more: &serde_json::Value) -> Running {
+fn synced(hub: &Hub, more: &serde_json::Value) -> Running {
     hub.sandbox.write("a.yaml", &config("a", "1"));
     hub.push("a");
     hub.create(&hub.sync("web", more));
@@ -39,7 +39,7 @@ fn settled(hub: &Hub, more: &serde_json::Value) -> Running {
 fn one_edited_template_is_one_object_that_is_sent() {
     let hub = Hub::new();
     let apply = json!({"prune": true, "pruneLimit": 50});
-    let running = settled(&hub, &json!({"interval": "1s", "apply": apply}));
+    let running = synced(&hub, &json!({"interval": "1s", "apply": apply}));
     // Somebody changes another object meanwhile: that is reported, and not put back.
     let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
     hub.sandbox.edit("m2", "kubectl-edit", WEB, &mine);
@@ -70,7 +70,7 @@ fn one_edited_template_is_one_object_that_is_sent() {
 #[test]
 fn a_comparison_without_changes_reads_metadata() {
     let hub = Hub::new();
-    let running = settled(&hub, &json!({"interval": "1s", "drift": {"mode": "correct"}}));
+    let running = synced(&hub, &json!({"interval": "1s", "drift": {"mode": "correct"}}));
     for member in ["m1", "m2"] {
         hub.sandbox.forget(member);
     }
@@ -88,7 +88,7 @@ fn a_comparison_without_changes_reads_metadata() {
 #[test]
 fn a_parent_that_is_gone_is_created_again_with_all_members() {
     let hub = Hub::new();
-    let running = settled(&hub, &json!({"interval": "1s"}));
+    let running = synced(&hub, &json!({"interval": "1s"}));
     let parent = "/api/v1/namespaces/default/configmaps/federate.shop.web";
     let kinds = || {
         let annotations = hub.sandbox.get("m1", parent)["metadata"]["annotations"].clone();

@@ -346,7 +346,11 @@ fn without_a_kubeconfig_the_pods_credentials_are_wanted() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(run(&[]).contains("there is no kubeconfig: name a kubeconfig with --kubeconfig"));
+    assert!(
+        run(&[]).contains(
+            "no kubeconfig found in $KUBECONFIG or ~/.kube/config: name the file with --kubeconfig"
+        )
+    );
     let missing = sandbox.path("none");
     assert!(run(&[("KUBECONFIG", missing.to_str().unwrap())]).contains("kubeconfig"));
     let pod = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];

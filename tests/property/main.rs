@@ -1,5 +1,5 @@
 //! What must hold for every repo: the order of files does not matter, a plan of a plan is that plan,
-//! replicas add up, clusters never share what their overrides tell apart. And for every live object: what is
+//! replicas add up, clusters never share what their overrides distinguish. And for every live object: what is
 //! imported of it, applied to it, changes nothing.
 
 #![allow(
@@ -155,9 +155,9 @@ fn what_is_imported_changes_nothing_where_it_runs() {
     for (object, kind) in &all {
         let mut sizes = Vec::new();
         for minimal in [false, true] {
-            let wish = ImportOptions { minimal, ..ImportOptions::default() };
+            let options = ImportOptions { minimal, ..ImportOptions::default() };
             let one = [(object.clone(), kind.clone())];
-            let taken = live::take(&one, &importer, &wish, &Repo::default(), &|_| false);
+            let taken = live::take(&one, &importer, &options, &Repo::default(), &|_| false);
             let made = taken.objects.first().and_then(|taken| taken.made.first());
             let made = made.unwrap_or_else(|| panic!("{}: {:?}", object.id, taken.findings));
             sizes.push(made.body.to_string().len());

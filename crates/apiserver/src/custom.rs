@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::normalize::normalize;
 use super::schema::{Field, ListType, Struct, Type, Written};
 
-/// The definition of a custom kind.
+/// The CRD of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Custom {
     /// The JSON schema of its objects.

@@ -34,7 +34,7 @@ pub struct Kind {
     pub scale: bool,
     /// The schema of its objects.
     pub schema: Type,
-    /// The definition of a custom kind.
+    /// The CRD of a custom resource.
     pub custom: Option<Custom>,
 }
 

@@ -61,7 +61,7 @@ pub trait Dialect: Sync {
     /// The role of objects of this kind; `None` where the kind is not one of its own.
     fn role(&self, api_version: &str, kind: &str) -> Option<Role>;
 
-    /// The kind that an object declares: some control planes claim custom kinds by configuration.
+    /// The kind that an object declares: some control planes claim kinds by configuration.
     /// [`role`](Self::role) need not know such a kind.
     fn declares(&self, object: &Object) -> Option<Declared> {
         let _ = object;

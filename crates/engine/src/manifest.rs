@@ -120,15 +120,24 @@ impl Engine<'_> {
 
     /// Reports override policies that change no manifest.
     pub fn unused_overrides(&self, rendering: &Rendering) -> Vec<Finding> {
-        let changes = rendering.manifests.iter().flat_map(|m| &m.changes).filter(|c| !c.paths.is_empty());
-        let changing: BTreeSet<&ObjectRef> = changes.map(|c| &c.policy).collect();
+        let changes = || rendering.manifests.iter().flat_map(|m| &m.changes);
+        let changing: BTreeSet<&ObjectRef> =
+            changes().filter(|c| !c.paths.is_empty()).map(|c| &c.policy).collect();
+        let applied: BTreeSet<&ObjectRef> = changes().map(|c| &c.policy).collect();
         let overrides = self.repo.claimed.iter().filter(|c| c.role == Role::Override);
         overrides
             .filter(|c| !changing.contains(&c.object.id))
             .map(|c| {
-                let message = format!("{} changes no manifest", c.object.id);
-                Finding::warning("unused-override", &c.object, message)
-                    .help("its selectors match no placed template, or the manifests have its values already")
+                let (why, help) = if applied.contains(&c.object.id) {
+                    ("the manifests have its values already", "correct its values and paths, or remove it")
+                } else {
+                    (
+                        "no cluster that its rules select receives an object that it selects",
+                        "`federate plan` shows which clusters receive the objects",
+                    )
+                };
+                let message = format!("{} changes no manifest: {why}", c.object.id);
+                Finding::warning("unused-override", &c.object, message).help(help)
             })
             .collect()
     }

@@ -35,6 +35,7 @@ pub mod failover;
 mod health;
 pub mod hub;
 mod import;
+mod ineffective;
 mod interpret;
 pub mod interpreter;
 mod kinds;
@@ -358,7 +359,9 @@ impl ControlPlane for Karmadas<'_> {
 
     fn examine(&self) -> Vec<Finding> {
         let templates = self.templates.iter().map(|template| &template.object);
-        templates.flat_map(|object| self.interpreter.examine(object, &self.running(&object.id))).collect()
+        let scripts =
+            templates.flat_map(|object| self.interpreter.examine(object, &self.running(&object.id)));
+        scripts.chain(ineffective::findings(self)).collect()
     }
 
     fn explain(

@@ -364,6 +364,11 @@ impl ControlPlane for KubeFedPlane<'_> {
         findings
     }
 
+    fn examine(&self) -> Vec<Finding> {
+        let keys = self.templates.iter().flat_map(|template| v1::unknown_keys(template));
+        keys.chain(validate::outvoted(self)).collect()
+    }
+
     fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
         self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
     }

@@ -57,7 +57,7 @@ mod validate;
 mod version;
 mod waves;
 
-use api::Policy;
+use api::{PlacementType, Policy};
 use failure::Failure;
 use manifest::{Item, Sending};
 use overrides::Overrides;
@@ -371,6 +371,13 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn check(&self) -> Vec<Finding> {
         self.findings.clone()
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        let fixed = self.placements.iter().filter(|one| {
+            one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
+        });
+        fixed.map(|one| validate::names_nothing(one.object)).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

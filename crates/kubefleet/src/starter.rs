@@ -21,6 +21,8 @@ pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter 
     if selected.is_empty() {
         selected.insert(("", "Namespace", "shop"), "v1");
     }
+    let there = |name: &str| templates.iter().any(|id| id.kind == "Namespace" && id.name == name);
+    let lacks = templates.iter().filter_map(|id| id.namespace.as_deref()).any(|name| !there(name));
     let selector = |((group, kind, name), version): (&(&str, &str, &str), &&str)| json!({"group": group, "version": version, "kind": kind, "name": name});
     let policy = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1",
@@ -41,5 +43,11 @@ pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter 
             "spec": {"identity": identity},
         })
     };
-    Starter { inventory: clusters.iter().map(cluster).collect(), policy: Some(policy), note: None }
+    Starter {
+        inventory: clusters.iter().map(cluster).collect(),
+        policy: Some(policy),
+        note: lacks.then_some(
+            "add a Namespace for each namespace of your objects: KubeFleet selects Namespaces with what is in them",
+        ),
+    }
 }

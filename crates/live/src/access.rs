@@ -38,22 +38,22 @@ type Place = (String, String, Option<String>);
 /// when they are no longer rendered.
 pub fn check_access(
     access: &Access,
-    jobs: &[DesiredState<'_>],
+    desired_states: &[DesiredState<'_>],
     inventory: &Inventory,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<MissingAccess>, Error> {
-    each(access, jobs, |runtime, ways, job| {
+    each(access, desired_states, |runtime, connections, desired| {
         let rights = runtime.block_on(within(access.timeout, async {
-            let client = target::to(ways, &job.cluster).await?;
-            missing(&client, job, inventory, deletes).await
+            let client = target::to(connections, &desired.cluster).await?;
+            missing(&client, desired, inventory, deletes).await
         }));
-        MissingAccess { cluster: job.cluster.clone(), rights }
+        MissingAccess { cluster: desired.cluster.clone(), rights }
     })
 }
 
 async fn missing(
     client: &Client,
-    job: &DesiredState<'_>,
+    desired: &DesiredState<'_>,
     inventory: &Inventory,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<String>, Error> {
@@ -61,9 +61,9 @@ async fn missing(
         Err(Error::Refused(refusal)) if refusal.code == 403 => Members::default(),
         parent => parent?.as_ref().map(Members::of).unwrap_or_default(),
     };
-    let kinds = kinds::find(client, job, &members).await?;
+    let kinds = kinds::find(client, desired, &members).await?;
     let mut needed: BTreeMap<Place, BTreeSet<&str>> = BTreeMap::new();
-    for (object, _) in &job.wanted {
+    for (object, _) in &desired.objects {
         let Some(kind) = kinds.of(object) else { continue };
         let verbs = needed.entry(place(kind, object.namespace.as_deref())).or_default();
         verbs.extend(["get", "list", "create", "patch"]);

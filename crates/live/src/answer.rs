@@ -84,19 +84,19 @@ impl From<kube::Error> for Fault {
             // Errors of middlewares, such as failed credential plugins.
             kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
                 Some(error) => Self::Lasting(credentials(error)),
-                None => told(chain(error.as_ref())),
+                None => fault(chain(error.as_ref())),
             },
             kube::Error::ProxyProtocolUnsupported { proxy_url, .. } => {
                 let scheme = proxy_url.scheme_str().unwrap_or_default();
                 Self::Lasting(format!("a proxy is reached by http, https or socks5, not by `{scheme}`"))
             }
-            error => told(chain(error)),
+            error => fault(chain(error)),
         }
     }
 }
 
 /// A certificate that is not trusted is not trusted the next time.
-fn told(why: String) -> Fault {
+fn fault(why: String) -> Fault {
     if why.contains("invalid peer certificate") { Fault::Lasting(why) } else { Fault::Broken(why) }
 }
 
@@ -147,9 +147,9 @@ mod tests {
             "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
             "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},
         });
-        let told =
+        let fault =
             |secret: bool| Refusal::read(StatusCode::UNPROCESSABLE_ENTITY, &status, b"", secret).message;
-        assert_eq!(told(true), "Invalid at data[k] (values are not shown)");
-        assert!(told(false).contains("hunter2"));
+        assert_eq!(fault(true), "Invalid at data[k] (values are not shown)");
+        assert!(fault(false).contains("hunter2"));
     }
 }

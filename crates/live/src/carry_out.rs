@@ -52,12 +52,12 @@ type Phased = Vec<(Phase, Steps)>;
 /// Everything that is needed to carry out decisions in one cluster.
 pub(super) struct Run<'r> {
     pub(super) client: &'r Client,
-    pub(super) job: &'r DesiredState<'r>,
-    pub(super) seen: &'r ClusterState,
+    pub(super) desired: &'r DesiredState<'r>,
+    pub(super) state: &'r ClusterState,
     pub(super) decisions: &'r [Decision],
-    pub(super) how: &'r ApplyOptions<'r>,
+    pub(super) options: &'r ApplyOptions<'r>,
     /// The objects of which the API server has accepted a dry run of the same request.
-    pub(super) tried: &'r BTreeSet<ObjectRef>,
+    pub(super) accepted: &'r BTreeSet<ObjectRef>,
 }
 
 impl Run<'_> {
@@ -70,31 +70,32 @@ impl Run<'_> {
         *carried = SendResults::begin(self.decisions);
         let (applied, deleted) = self.sorted(decider, carried);
         let of = applied.len() + deleted.len();
-        let mut tally = Tally { cluster: &self.job.cluster, progress: self.how.progress, done: 0, of };
+        let mut tally =
+            Tally { cluster: &self.desired.cluster, progress: self.options.progress, done: 0, of };
         if of > 0 {
             tally.report();
         }
-        if self.how.dry_run == Some(DryRun::Server) {
+        if self.options.dry_run == Some(DryRun::Server) {
             return self.dry_run(applied, deleted, carried, &mut tally).await;
         }
-        let mut parent = Parent::new(self.seen, self.decisions, self.how);
+        let mut parent = Parent::new(self.state, self.decisions, self.options);
         let mut waves = phases(applied.into_iter());
         run(self.client, self.home(&mut waves), carried, &mut tally).await?;
         parent.announce(self.client).await?;
         carried.parent.clone_from(&parent.uid);
-        if let (Some(plan), Some(uid)) = (self.how.remember, &parent.uid) {
-            memory::write(self.client, self.how.inventory, uid, plan).await?;
+        if let (Some(plan), Some(uid)) = (self.options.remember, &parent.uid) {
+            memory::write(self.client, self.options.inventory, uid, plan).await?;
         }
-        let first = in_the_way(self.seen, &self.job.cluster, self.decisions);
-        let (room, deleted): (Phased, Phased) =
+        let first = in_the_way(self.state, &self.desired.cluster, self.decisions);
+        let (blocking, deleted): (Phased, Phased) =
             deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
-        run(self.client, room.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally).await?;
+        run(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally).await?;
         let gates = Gates {
             client: self.client,
-            job: self.job,
-            seen: self.seen,
+            desired: self.desired,
+            state: self.state,
             decisions: self.decisions,
-            how: self.how,
+            options: self.options,
         };
         for (phase, steps) in waves {
             let steps = if phase == Phase::Gates { gates.open(steps, carried).await? } else { steps };
@@ -115,7 +116,7 @@ impl Run<'_> {
             let Some(send) = &decision.send else { continue };
             let object = &decision.action.object;
             let place = phase(object, decider.wave(object));
-            match (steps((self.seen, &self.job.cluster), object, send, self.how), send) {
+            match (steps((self.state, &self.desired.cluster), object, send, self.options), send) {
                 (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
                 (None, _) => carried.note(object.clone(), SendResult::Failed(unknown(object))),
@@ -128,7 +129,7 @@ impl Run<'_> {
     fn home(&self, waves: &mut [(Phase, Vec<Steps>)]) -> Vec<Steps> {
         let Some((Phase::Ground, ground)) = waves.first_mut() else { return Vec::new() };
         let home = |steps: &Steps| {
-            steps.object.kind == "Namespace" && steps.object.name == self.how.inventory.namespace
+            steps.object.kind == "Namespace" && steps.object.name == self.options.inventory.namespace
         };
         let (first, rest) = std::mem::take(ground).into_iter().partition(home);
         *ground = rest;
@@ -143,16 +144,16 @@ impl Run<'_> {
         carried: &mut SendResults,
         tally: &mut Tally<'_>,
     ) -> Result<(), Error> {
-        let first = in_the_way(self.seen, &self.job.cluster, self.decisions);
+        let first = in_the_way(self.state, &self.desired.cluster, self.decisions);
         let mut all = Vec::new();
         for (_, steps) in applied.into_iter().chain(deleted) {
-            let room = first.iter().find(|(_, waiting)| ***waiting == steps.object);
-            let room = room.map(|(held, _)| {
+            let blocked = first.iter().find(|(_, waiting)| ***waiting == steps.object);
+            let blocked = blocked.map(|(held, _)| {
                 format!("{held}, which holds a port or an address that it asks for, is deleted first")
             });
-            match self.seen.obstacle(self.job, &steps.object).or(room) {
+            match self.state.obstacle(self.desired, &steps.object).or(blocked) {
                 Some(why) => carried.note(steps.object, SendResult::Held(why)),
-                None if self.tried.contains(&steps.object) => carried.note(steps.object, SendResult::Done),
+                None if self.accepted.contains(&steps.object) => carried.note(steps.object, SendResult::Done),
                 None => all.push(steps),
             }
         }
@@ -166,8 +167,9 @@ impl Run<'_> {
         carried: &mut SendResults,
         tally: &mut Tally<'_>,
     ) -> Result<(), Error> {
-        let failed =
-            Failed::of(carried.undone(), self.decisions, |object| live(self.seen, &self.job.cluster, object));
+        let failed = Failed::of(carried.undone(), self.decisions, |object| {
+            live(self.state, &self.desired.cluster, object)
+        });
         let mut gone = Vec::new();
         for (phase, steps) in deleted {
             match failed.keeps(&steps.object) {

@@ -60,7 +60,7 @@ pub(super) struct Client {
 }
 
 struct Server {
-    way: Box<dyn ClientFactory>,
+    factory: Box<dyn ClientFactory>,
     /// The current client, and how often it was renewed.
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
@@ -88,12 +88,12 @@ impl Client {
     /// Connects. A cluster takes one of the `places` when it answers for the first time, and keeps it: clusters that
     /// cannot be reached do not delay others.
     pub(super) async fn new(
-        way: impl ClientFactory + 'static,
+        factory: impl ClientFactory + 'static,
         places: Arc<Semaphore>,
     ) -> Result<Self, Error> {
-        let inner = way.client().await?;
+        let inner = factory.client().await?;
         let server = Arc::new(Server {
-            way: Box::new(way),
+            factory: Box::new(factory),
             inner: Mutex::new((inner, 0)),
             renewing: tokio::sync::Mutex::new(()),
             slots: Semaphore::new(AT_ONCE),
@@ -186,7 +186,7 @@ impl Client {
     async fn renew(&self, age: u32) -> Result<(), Error> {
         let _one = self.server.renewing.lock().await;
         if self.current().1 == age {
-            let client = self.server.way.client().await?;
+            let client = self.server.factory.client().await?;
             *self.server.inner.lock().unwrap_or_else(PoisonError::into_inner) = (client, age + 1);
         }
         Ok(())

@@ -14,7 +14,7 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 /// The objects that are deleted first, each with the object that is about to be applied and claims the same port or
 /// address.
 pub(super) fn in_the_way<'d>(
-    seen: &ClusterState,
+    state: &ClusterState,
     cluster: &ClusterName,
     decisions: &'d [Decision],
 ) -> BTreeMap<&'d ObjectRef, &'d ObjectRef> {
@@ -28,7 +28,7 @@ pub(super) fn in_the_way<'d>(
     let held = |decision: &'d Decision| {
         let object = &decision.action.object;
         let deleted = matches!(decision.send, Some(Send::Delete { .. }));
-        let live = live(seen, cluster, object).filter(|_| deleted)?;
+        let live = live(state, cluster, object).filter(|_| deleted)?;
         let waiting = claims(object, live).iter().find_map(|claim| wanted.get(claim).copied())?;
         Some((object, waiting))
     };
@@ -36,8 +36,8 @@ pub(super) fn in_the_way<'d>(
 }
 
 /// The live object.
-pub(super) fn live<'s>(seen: &'s ClusterState, cluster: &ClusterName, id: &ObjectRef) -> Option<&'s Value> {
-    let found = seen.live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+pub(super) fn live<'s>(state: &'s ClusterState, cluster: &ClusterName, id: &ObjectRef) -> Option<&'s Value> {
+    let found = state.live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
     found.map(|object| &object.body)
 }
 

@@ -24,61 +24,62 @@ use federate_kubernetes::ObjectRef;
 /// server accepts the request that would be sent.
 pub(super) async fn dry_run(
     client: &Client,
-    job: &DesiredState<'_>,
-    seen: &ClusterState,
+    desired: &DesiredState<'_>,
+    state: &ClusterState,
     decisions: &mut [Decision],
-    (decider, how): (&dyn Decider, &ApplyOptions<'_>),
+    (decider, options): (&dyn Decider, &ApplyOptions<'_>),
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
-    for (at, call) in calls(job, seen, decisions, how) {
+    for (at, call) in calls(desired, state, decisions, options) {
         let client = client.clone();
         under_way.spawn(async move { (at, client.send::<Value>(&call).await) });
     }
-    let mut tried = BTreeSet::new();
+    let mut accepted = BTreeSet::new();
     while let Some(task) = under_way.join_next().await {
         let (at, answer) = finished(task)?;
         let Some(decision) = decisions.get_mut(at) else { continue };
-        let there = live(seen, &job.cluster, &decision.action.object);
+        let there = live(state, &desired.cluster, &decision.action.object);
         match answer {
             // Another request comes first, which hands fields over: the dry run does not know its result.
             Ok(_) if hands_over(decision) => {}
             Ok(answer) => {
-                decider.answered(decision, seen, there, Ok(answer));
-                tried.insert(decision.action.object.clone());
+                decider.answered(decision, state, there, Ok(answer));
+                accepted.insert(decision.action.object.clone());
             }
             Err(Error::Refused(refusal)) if refusal.is_final() => {
-                decider.answered(decision, seen, there, Err(refusal.message));
+                decider.answered(decision, state, there, Err(refusal.message));
             }
             // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(tried)
+    Ok(accepted)
 }
 
 /// The dry runs, each with the place of its decision.
 fn calls(
-    job: &DesiredState<'_>,
-    seen: &ClusterState,
+    desired: &DesiredState<'_>,
+    state: &ClusterState,
     decisions: &[Decision],
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
 ) -> Vec<(usize, Call)> {
     // Where nothing is sent afterwards, only differences matter.
-    let creates = how.dry_run != Some(DryRun::Client);
+    let creates = options.dry_run != Some(DryRun::Client);
     // The API server would refuse ports and addresses that another object still holds.
-    let waiting: BTreeSet<&ObjectRef> = in_the_way(seen, &job.cluster, decisions).into_values().collect();
+    let waiting: BTreeSet<&ObjectRef> =
+        in_the_way(state, &desired.cluster, decisions).into_values().collect();
     let redefined = redefined(decisions);
     let call = |decision: &Decision| {
         let object = &decision.action.object;
         let Some(Send::Apply { body, replaces: None, .. }) = &decision.send else { return None };
         let asked = match decision.action.action {
-            ActionKind::Create => creates && seen.obstacle(job, object).is_none(),
+            ActionKind::Create => creates && state.obstacle(desired, object).is_none(),
             ActionKind::Update | ActionKind::Adopt => true,
             ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip | ActionKind::Delete => false,
         };
         let is_redefined = redefined.contains(&(object.group(), object.kind.as_str()));
-        let kind = seen.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
+        let kind = state.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = Call::new(Method::PATCH, path_of(kind, object));
         Some(call.query("fieldManager", MANAGER).query("force", "true").body(APPLY, body).dry())
     };

@@ -37,10 +37,10 @@ type Service = (String, String);
 /// The webhooks and aggregated API servers of a run.
 pub(super) struct Gates<'r> {
     pub(super) client: &'r Client,
-    pub(super) job: &'r DesiredState<'r>,
-    pub(super) seen: &'r ClusterState,
+    pub(super) desired: &'r DesiredState<'r>,
+    pub(super) state: &'r ClusterState,
     pub(super) decisions: &'r [Decision],
-    pub(super) how: &'r ApplyOptions<'r>,
+    pub(super) options: &'r ApplyOptions<'r>,
 }
 
 impl<'r> Gates<'r> {
@@ -48,7 +48,7 @@ impl<'r> Gates<'r> {
     pub(super) async fn open(&self, all: Vec<Steps>, carried: &mut SendResults) -> Result<Vec<Steps>, Error> {
         let blocked = carried.unanswered();
         let failed = Failed::of(carried.undone(), self.decisions, |object| self.live(object));
-        let patience = self.how.wait.unwrap_or(PATIENCE);
+        let patience = self.options.wait.unwrap_or(PATIENCE);
         let mut open = Vec::new();
         for steps in all {
             let services = self.applied(&steps.object).map(services).unwrap_or_default();
@@ -99,7 +99,7 @@ impl<'r> Gates<'r> {
             let again = |decision: &Decision| {
                 let object = &decision.action.object;
                 carried.unanswered_of(object)?;
-                steps((self.seen, &self.job.cluster), object, decision.send.as_ref()?, self.how)
+                steps((self.state, &self.desired.cluster), object, decision.send.as_ref()?, self.options)
             };
             let again = self.decisions.iter().filter_map(again).collect();
             run(self.client, again, carried, &mut tally.again()).await?;
@@ -107,7 +107,7 @@ impl<'r> Gates<'r> {
         for decision in self.decisions {
             let object = &decision.action.object;
             let Some(name) = carried.unanswered_of(object).map(str::to_owned) else { continue };
-            if let Some(why) = blocker(self.client, &name, self.job).await? {
+            if let Some(why) = blocker(self.client, &name, self.desired).await? {
                 carried.note(object.clone(), SendResult::Failed(format!("webhook {name} blocks it: {why}")));
             }
         }
@@ -115,7 +115,7 @@ impl<'r> Gates<'r> {
     }
 
     fn live(&self, object: &ObjectRef) -> Option<&'r Value> {
-        live(self.seen, &self.job.cluster, object)
+        live(self.state, &self.desired.cluster, object)
     }
 
     /// The body that is applied of an object.
@@ -206,7 +206,7 @@ async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool,
 }
 
 /// Explains a webhook that blocks objects: its configuration, and what it needs.
-async fn blocker(client: &Client, name: &str, job: &DesiredState<'_>) -> Result<Option<String>, Error> {
+async fn blocker(client: &Client, name: &str, desired: &DesiredState<'_>) -> Result<Option<String>, Error> {
     for (plural, kind) in [
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
@@ -219,14 +219,14 @@ async fn blocker(client: &Client, name: &str, job: &DesiredState<'_>) -> Result<
         let mut items = list.get("items").and_then(Value::as_array).into_iter().flatten();
         if let Some(configuration) = items.find(|item| names(item).contains(name)) {
             let own = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-            return Ok(Some(explained(&format!("{kind} {own}"), configuration, name, job)));
+            return Ok(Some(explained(&format!("{kind} {own}"), configuration, name, desired)));
         }
     }
     Ok(None)
 }
 
 /// Why a webhook does not answer, as far as it is known, and what would repair it.
-fn explained(what: &str, configuration: &Value, name: &str, job: &DesiredState<'_>) -> String {
+fn explained(what: &str, configuration: &Value, name: &str, desired: &DesiredState<'_>) -> String {
     let hooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let mut services = hooks
         .filter(|hook| hook.get("name").is_some_and(|own| own == name))
@@ -236,7 +236,7 @@ fn explained(what: &str, configuration: &Value, name: &str, job: &DesiredState<'
     };
     let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
     let (namespace, service) = (text("namespace"), text("name"));
-    let advice = match behind(namespace, service, job) {
+    let advice = match behind(namespace, service, desired) {
         Some(workload) => format!(
             "{workload} serves it: where that is blocked as well, exempt it by the webhook's `namespaceSelector` or \
              `objectSelector`, or delete {what} until it runs"
@@ -247,9 +247,9 @@ fn explained(what: &str, configuration: &Value, name: &str, job: &DesiredState<'
 }
 
 /// The desired workload whose pods a desired Service selects.
-fn behind<'j>(namespace: &str, service: &str, job: &'j DesiredState<'_>) -> Option<&'j ObjectRef> {
+fn behind<'j>(namespace: &str, service: &str, desired: &'j DesiredState<'_>) -> Option<&'j ObjectRef> {
     let is_service = |id: &ObjectRef| id.kind == "Service" && id.group().is_empty() && id.name == service;
-    let inside = || job.wanted.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
+    let inside = || desired.objects.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
     let (_, body) = inside().find(|(id, _)| is_service(id))?;
     let selector = body.pointer("/spec/selector").and_then(Value::as_object)?;
     let selects = |body: &Value| {

@@ -31,9 +31,9 @@ pub struct Hub {
 /// The connection of a cluster, by its inventory object on the hub.
 pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
-    let told = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
+    let of_hub = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
     let version = version_path(&id.api_version);
-    let served = hub.find(&Call::get(version)).await.map_err(told)?.unwrap_or_default();
+    let served = hub.find(&Call::get(version)).await.map_err(of_hub)?.unwrap_or_default();
     let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
     let is = |resource: &&Value| {
         let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result
         return Err(Error::Access(why));
     };
     let kind = plain(&id.api_version, &id.kind, resource);
-    let Some(body) = hub.find(&Call::get(path_of(&kind, id))).await.map_err(told)? else {
+    let Some(body) = hub.find(&Call::get(path_of(&kind, id))).await.map_err(of_hub)? else {
         return Err(Error::Access(format!("{} {} is in the repo, but not on the hub", id.kind, id.path())));
     };
     let object = object(&kind, body, &id.name.as_str().into());

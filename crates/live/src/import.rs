@@ -72,9 +72,9 @@ pub struct Fetched {
 }
 
 /// Reads objects of a cluster.
-pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Result<Fetched, Error> {
-    let ways = access.read(1)?;
-    let contexts = ways.contexts();
+pub fn fetch(access: &Access, place: &ImportSource, scopes: &[ImportScope]) -> Result<Fetched, Error> {
+    let connections = access.read(1)?;
+    let contexts = connections.contexts();
     if !contexts.contains(&place.context.as_str()) {
         let known = federate_kubernetes::finding::list(&contexts, 10);
         return Err(Error::Access(format!("the kubeconfig has no context of that name; it has: {known}")));
@@ -85,16 +85,16 @@ pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Re
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     runtime.block_on(super::within(access.timeout, async {
-        let client = target::to(&ways, &place.context).await?;
+        let client = target::to(&connections, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
-        let names: Vec<&str> = asked.iter().map(ImportScope::kind).collect();
+        let names: Vec<&str> = scopes.iter().map(ImportScope::kind).collect();
         let kinds = discover::kinds(&client, &names).await?;
         let mut fetched = Fetched::default();
         let mut seen = BTreeSet::new();
-        for (asked, kind) in asked.iter().zip(kinds) {
+        for (scope, kind) in scopes.iter().zip(kinds) {
             let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.clone());
-            let (mut all, named) = match asked {
+            let (mut all, named) = match scope {
                 ImportScope::One { name, .. } => {
                     let id = ObjectRef {
                         api_version: kind.api_version(),

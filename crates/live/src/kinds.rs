@@ -78,11 +78,15 @@ pub(super) fn version_path(api_version: &str) -> String {
 }
 
 /// Looks up the kinds of the desired objects and of the members of the `ApplySet`.
-pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Members) -> Result<Kinds, Error> {
+pub(super) async fn find(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    members: &Members,
+) -> Result<Kinds, Error> {
     let mut kinds = Kinds::default();
-    let defined = defined(job);
+    let defined = defined(desired);
     let mut foreign: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (object, _) in &job.wanted {
+    for (object, _) in &desired.objects {
         match Kind::builtin(&object.api_version, &object.kind) {
             Some(kind) => kinds.insert(kind, true),
             None => drop(foreign.entry(object.api_version.clone()).or_default().insert(object.kind.clone())),
@@ -113,8 +117,8 @@ pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Memb
 }
 
 /// The kinds that desired definitions define.
-fn defined(job: &DesiredState<'_>) -> Vec<Kind> {
-    let definitions = job.wanted.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
+fn defined(desired: &DesiredState<'_>) -> Vec<Kind> {
+    let definitions = desired.objects.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
     definitions.flat_map(|(_, body)| Kind::customs(body)).collect()
 }
 

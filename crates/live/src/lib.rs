@@ -38,13 +38,13 @@ mod hub;
 pub mod import;
 mod kinds;
 mod kubeconfig;
-pub mod look;
 mod memory;
 mod order;
 pub mod packed;
 mod parent;
 mod proxy;
 mod read;
+pub mod snapshot;
 mod steps;
 mod survey;
 mod target;
@@ -80,26 +80,26 @@ pub struct DesiredState<'j> {
     /// The cluster.
     pub cluster: ClusterName,
     /// The objects.
-    pub wanted: Vec<(&'j ObjectRef, &'j Value)>,
+    pub objects: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
 /// Decides what to do in clusters. Every method is a function of its arguments.
 pub trait Decider: Sync {
     /// Decides about every object of a cluster, before the API server is asked.
-    fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided;
+    fn decide(&self, cluster: &ClusterName, state: &ClusterState) -> Decided;
 
     /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
     /// the apply is refused.
     fn answered(
         &self,
         decision: &mut Decision,
-        seen: &ClusterState,
+        state: &ClusterState,
         live: Option<&Value>,
         answer: Result<Value, String>,
     );
 
     /// Completes the decisions after the API server has answered.
-    fn finish(&self, cluster: &ClusterName, seen: &ClusterState, decided: Decided) -> Decided;
+    fn finish(&self, cluster: &ClusterName, state: &ClusterState, decided: Decided) -> Decided;
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -144,7 +144,7 @@ pub struct ApplyOptions<'h> {
     pub inventory: &'h Inventory,
     /// The repo that the objects come from, where it is known.
     pub repo: Option<&'h RepoRef>,
-    /// The `ApplySet` whose members are taken over. Where it is the same as `inventory`, the set itself moves to this
+    /// The `ApplySet` whose members are adopted. Where it is the same as `inventory`, the set itself moves to this
     /// repo.
     pub moved: Option<&'h Inventory>,
     /// How far a dry run goes; `None` where changes are made.
@@ -154,7 +154,7 @@ pub struct ApplyOptions<'h> {
     /// Whether the plan was decided without the memory of an earlier run.
     pub without_memory: bool,
     /// Whether applies are dry-run on the API servers before anything is written.
-    pub asked: bool,
+    pub dry_run_first: bool,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
     pub narrow: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
@@ -165,7 +165,7 @@ pub struct ApplyOptions<'h> {
     pub progress: &'h dyn Progress,
 }
 
-/// Whether this process may still write to a cluster: another one may have taken it over.
+/// Whether this process may still write to a cluster: another one may now be responsible for it.
 pub type Fence = Arc<dyn Fn(&ClusterName) -> bool + Send + Sync>;
 
 /// How far a dry run goes.
@@ -232,24 +232,26 @@ impl Error {
     }
 }
 
-/// Brings clusters to their desired state. The outcomes are in the order of `jobs`; only what keeps every cluster
+/// Brings clusters to their desired state. The outcomes are in the order of `desired_states`; only what keeps every cluster
 /// from being reached is an error.
 pub fn apply(
     access: &Access,
-    jobs: &[DesiredState<'_>],
+    desired_states: &[DesiredState<'_>],
     decider: &dyn Decider,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
-    each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
+    each(access, desired_states, |runtime, connections, desired| {
+        one(runtime, connections, desired, decider, options)
+    })
 }
 
 /// Works on all clusters, some at a time.
 fn each<'j, T: Send>(
     access: &Access,
-    jobs: &'j [DesiredState<'j>],
+    desired_states: &'j [DesiredState<'j>],
     one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
-    let ways = access.read(jobs.len())?;
+    let connections = access.read(desired_states.len())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -260,12 +262,12 @@ fn each<'j, T: Send>(
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return done };
-            done.push((at, one(&runtime, &ways, job)));
+            let Some(desired) = desired_states.get(at) else { return done };
+            done.push((at, one(&runtime, &connections, desired)));
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..ASKED_AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
+        let lanes: Vec<_> = (0..ASKED_AT_ONCE.min(desired_states.len())).map(|_| scope.spawn(lane)).collect();
         let joined =
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
@@ -278,32 +280,32 @@ fn each<'j, T: Send>(
 
 fn one(
     runtime: &Runtime,
-    ways: &Arc<Connections>,
-    job: &DesiredState<'_>,
+    connections: &Arc<Connections>,
+    desired: &DesiredState<'_>,
     decider: &dyn Decider,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
 ) -> ClusterOutcome {
     let mut outcome = ClusterOutcome {
-        cluster: job.cluster.clone(),
+        cluster: desired.cluster.clone(),
         read: false,
         actions: Vec::new(),
         error: None,
         notes: Vec::new(),
     };
     let mut carried = SendResults::default();
-    let worked = runtime.block_on(within(ways.timeout(), async {
-        let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
-        let client = client.fenced(&job.cluster, how.fence.as_ref());
-        work(&client, job, decider, how, (&mut outcome, &mut carried)).await
+    let worked = runtime.block_on(within(connections.timeout(), async {
+        let client = target::to(connections, &desired.cluster).await?.dry_run(options.dry_run.is_some());
+        let client = client.fenced(&desired.cluster, options.fence.as_ref());
+        work(&client, desired, decider, options, (&mut outcome, &mut carried)).await
     }));
     if let Err(error) = worked {
         let why = error.to_string();
-        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &why, &why);
+        carried.mark(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
         outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
-    how.progress.at(&job.cluster, if failed { Step::Failed } else { Step::Done });
+    options.progress.at(&desired.cluster, if failed { Step::Failed } else { Step::Done });
     outcome
 }
 
@@ -315,7 +317,12 @@ async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, 
 }
 
 /// Records an Event that says what was done, if anything was.
-async fn record_event(client: &Client, how: &ApplyOptions<'_>, carried: &SendResults, actions: &[Action]) {
+async fn record_event(
+    client: &Client,
+    options: &ApplyOptions<'_>,
+    carried: &SendResults,
+    actions: &[Action],
+) {
     let mut counts: BTreeMap<ActionKind, usize> = BTreeMap::new();
     let mut failed = 0;
     for action in actions {
@@ -332,7 +339,8 @@ async fn record_event(client: &Client, how: &ApplyOptions<'_>, carried: &SendRes
             _ => {}
         }
     }
-    let (true, Some(uid)) = (how.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &carried.parent)
+    let (true, Some(uid)) =
+        (options.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &carried.parent)
     else {
         return;
     };
@@ -347,36 +355,36 @@ async fn record_event(client: &Client, how: &ApplyOptions<'_>, carried: &SendRes
     });
     let failures = (failed > 0).then(|| format!("{failed} failed"));
     let message = done.chain(failures).collect::<Vec<_>>().join(", ");
-    parent::report(client, how, uid, (failed > 0, message)).await;
+    parent::report(client, options, uid, (failed > 0, message)).await;
 }
 
 async fn work(
     client: &Client,
-    job: &DesiredState<'_>,
+    desired: &DesiredState<'_>,
     decider: &dyn Decider,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
     (outcome, carried): (&mut ClusterOutcome, &mut SendResults),
 ) -> Result<(), Error> {
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
-        how.progress.at(&job.cluster, Step::Reading);
-        let seen = read::read(client, job, how).await?;
+        options.progress.at(&desired.cluster, Step::Reading);
+        let state = read::read(client, desired, options).await?;
         outcome.read = true;
-        outcome.notes = parent::check(&seen, how)?;
-        outcome.notes.extend(memory::unused(client, &seen, how).await?);
-        let mut decided = decider.decide(&job.cluster, &seen);
+        outcome.notes = parent::check(&state, options)?;
+        outcome.notes.extend(memory::unused(client, &state, options).await?);
+        let mut decided = decider.decide(&desired.cluster, &state);
         for decision in &mut decided.decisions {
-            if let Some(why) = seen.unreadable.get(&decision.action.object) {
+            if let Some(why) = state.unreadable.get(&decision.action.object) {
                 decision.refuse(why);
             }
         }
-        let tried = if how.asked {
-            dry_run::dry_run(client, job, &seen, &mut decided.decisions, (decider, how)).await?
+        let accepted = if options.dry_run_first {
+            dry_run::dry_run(client, desired, &state, &mut decided.decisions, (decider, options)).await?
         } else {
             BTreeSet::new()
         };
-        let Decided { decisions, stopped } = decider.finish(&job.cluster, &seen, decided);
+        let Decided { decisions, stopped } = decider.finish(&desired.cluster, &state, decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -386,18 +394,18 @@ async fn work(
             }
         }
         outcome.error = stopped;
-        if outcome.error.is_some() || how.dry_run == Some(DryRun::Client) {
+        if outcome.error.is_some() || options.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        let run = Run { client, job, seen: &seen, decisions: &decisions, how, tried: &tried };
+        let run = Run { client, desired, state: &state, decisions: &decisions, options, accepted: &accepted };
         run.carry_out(decider, carried).await?;
         let again = carried.any_late() && round < ROUNDS;
         let late = format!("gave up after {round} conflicts: another client keeps modifying it");
-        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, "");
+        carried.mark(&mut outcome.actions, options.dry_run.is_some(), &late, "");
         if !again {
-            record_event(client, how, carried, &outcome.actions).await;
-            if let (Some(patience), None) = (how.wait, how.dry_run) {
-                for found in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
+            record_event(client, options, carried, &outcome.actions).await;
+            if let (Some(patience), None) = (options.wait, options.dry_run) {
+                for found in wait::wait(client, &state, &decisions, decider, options, patience).await? {
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == Outcome::Done) {
                         (action.outcome, action.error) = (Outcome::Failed, Some(found.why));

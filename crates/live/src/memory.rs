@@ -138,11 +138,11 @@ pub(super) async fn read(client: &Client, set: &Inventory) -> Result<Recalled, E
 /// without one are not asked.
 pub(super) async fn unused(
     client: &Client,
-    seen: &ClusterState,
-    how: &ApplyOptions<'_>,
+    state: &ClusterState,
+    options: &ApplyOptions<'_>,
 ) -> Result<Option<String>, Error> {
-    let set = how.inventory;
-    if !how.without_memory || seen.parent.as_ref().is_none_or(|parent| !is_kept(parent)) {
+    let set = options.inventory;
+    if !options.without_memory || state.parent.as_ref().is_none_or(|parent| !is_kept(parent)) {
         return Ok(None);
     }
     let index = client.find(&Call::get(path(set, ""))).await?;

@@ -36,7 +36,7 @@ impl ParentRecord {
 
 /// The parent of the `ApplySet`.
 pub(super) struct Parent<'p> {
-    how: ApplyOptions<'p>,
+    options: ApplyOptions<'p>,
     /// The record in the cluster.
     there: Option<ParentRecord>,
     /// The record when everything is done.
@@ -48,14 +48,14 @@ pub(super) struct Parent<'p> {
 }
 
 /// Refuses an `ApplySet` of another repo, and returns a warning for each other `ApplySet` of this repo.
-pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<String>, Error> {
-    let set = how.inventory;
-    let recorded = seen.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
+pub(super) fn check(state: &ClusterState, options: &ApplyOptions<'_>) -> Result<Vec<String>, Error> {
+    let set = options.inventory;
+    let recorded = state.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
     if let Some(recorded) = recorded
-        && !how.repo.is_some_and(|repo| repo.is_same(&recorded))
-        && how.moved != Some(set)
+        && !options.repo.is_some_and(|repo| repo.is_same(&recorded))
+        && options.moved != Some(set)
     {
-        let ours = how
+        let ours = options
             .repo
             .map_or_else(|| "a folder without a git remote `origin`".to_owned(), |repo| format!("of {repo}"));
         return Err(Error::Access(format!(
@@ -63,11 +63,11 @@ pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<S
              deleted. Name another ApplySet with --applyset; if the repo has moved, confirm it with --move-from {set}"
         )));
     }
-    let left = seen.others.iter().filter_map(|parent| {
+    let left = state.others.iter().filter_map(|parent| {
         let text = |key: &str| parent.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
         let other = Inventory { namespace: text("namespace")?.to_owned(), name: text("name")?.to_owned() };
-        let ours = how.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
-        (ours && other != *set && how.moved != Some(&other)).then(|| {
+        let ours = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
+        (ours && other != *set && options.moved != Some(&other)).then(|| {
             format!(
                 "the ApplySet {other} belongs to this repo, too, and is no longer applied: `federate apply --move-from {other}` \
                  takes over its objects"
@@ -78,23 +78,23 @@ pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<S
 }
 
 impl<'p> Parent<'p> {
-    pub(super) fn new(seen: &ClusterState, decisions: &[Decision], how: &ApplyOptions<'p>) -> Self {
-        let inventory = how.inventory;
+    pub(super) fn new(state: &ClusterState, decisions: &[Decision], options: &ApplyOptions<'p>) -> Self {
+        let inventory = options.inventory;
         let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
         let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
         let comes = |decision: &&Decision| matches!(decision.send, Some(Send::Apply { .. }));
         let ours = decisions.iter().filter(comes).map(|d| &d.action.object);
-        let kept = seen.members.iter().filter(|object| !gone.contains(object));
+        let kept = state.members.iter().filter(|object| !gone.contains(object));
         let mut members = inventory.members(ours.chain(kept));
         // Objects that may not be read may still exist.
-        if let (true, Some(parent)) = (seen.partial || !seen.unreadable.is_empty(), &seen.parent) {
+        if let (true, Some(parent)) = (state.partial || !state.unreadable.is_empty(), &state.parent) {
             members = members.and(&Members::of(parent));
         }
         // Without the label it is not the parent of an ApplySet.
-        let parent = seen.parent.as_ref().filter(|parent| inventory.is_parent(parent));
+        let parent = state.parent.as_ref().filter(|parent| inventory.is_parent(parent));
         let there = parent.map(ParentRecord::of);
         let before = there.as_ref().and_then(|record| record.repo.clone());
-        let repo = how.repo.cloned().map(|repo| {
+        let repo = options.repo.cloned().map(|repo| {
             // Correcting drift does not change which commit runs.
             let revision = repo.revision.or_else(|| before.as_ref().and_then(|o| o.revision.clone()));
             RepoRef { revision, ..repo }
@@ -103,13 +103,13 @@ impl<'p> Parent<'p> {
             let value = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
         };
-        let moved = how.moved.filter(|moved| *moved != inventory).zip(seen.moved.as_ref());
+        let moved = options.moved.filter(|moved| *moved != inventory).zip(state.moved.as_ref());
         let moved = moved.filter(|(moved, parent)| moved.is_parent(parent)).map(|(moved, parent)| {
             (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
         });
         let uid = parent.map(|parent| text(parent, "uid"));
-        let plan = how.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
-        Self { how: how.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid }
+        let plan = options.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
+        Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid }
     }
 
     /// Records the old and the new members.
@@ -137,7 +137,7 @@ impl<'p> Parent<'p> {
         if nothing || self.there.as_ref() == Some(&record) {
             return Ok(());
         }
-        let inventory = self.how.inventory;
+        let inventory = self.options.inventory;
         let call = Call::new(Method::PATCH, parent_path(inventory)).query("fieldManager", MANAGER);
         let mut body = inventory.parent(&record.members, record.repo.as_ref());
         let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
@@ -154,15 +154,15 @@ impl<'p> Parent<'p> {
 /// Records an Event on the parent that says what an apply did.
 pub(super) async fn report(
     client: &Client,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
     uid: &str,
     (failed, message): (bool, String),
 ) {
     use super::call::encoded;
-    let set = how.inventory;
+    let set = options.inventory;
     let now = jiff::Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let from = how.repo.map(|repo| match &repo.revision {
+    let from = options.repo.map(|repo| match &repo.revision {
         Some(revision) => format!(" from {repo} at {revision}"),
         None => format!(" from {repo}"),
     });

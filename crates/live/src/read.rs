@@ -49,7 +49,7 @@ pub struct ClusterState {
 
 impl ClusterState {
     /// Why an object cannot be dry-run before others exist, if it cannot.
-    pub(super) fn obstacle(&self, job: &DesiredState<'_>, object: &ObjectRef) -> Option<String> {
+    pub(super) fn obstacle(&self, desired: &DesiredState<'_>, object: &ObjectRef) -> Option<String> {
         if !self.kinds.serves(object) {
             return Some(format!(
                 "its CustomResourceDefinition does not exist yet, so that {} {} is not served",
@@ -58,8 +58,8 @@ impl ClusterState {
         }
         let namespace = object.namespace.as_ref()?;
         let is = |o: &ObjectRef| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace;
-        let wanted = job.wanted.iter().any(|(object, _)| is(object));
-        let new = wanted && self.live.get(&job.cluster, "", "Namespace", None, namespace).is_none();
+        let wanted = desired.objects.iter().any(|(object, _)| is(object));
+        let new = wanted && self.live.get(&desired.cluster, "", "Namespace", None, namespace).is_none();
         new.then(|| format!("its namespace {namespace} does not exist yet"))
     }
 }
@@ -74,10 +74,11 @@ fn key(object: &ObjectRef) -> Key {
 /// Reads a cluster.
 pub(super) async fn read(
     client: &Client,
-    job: &DesiredState<'_>,
-    how: &ApplyOptions<'_>,
+    desired: &DesiredState<'_>,
+    options: &ApplyOptions<'_>,
 ) -> Result<ClusterState, Error> {
-    let sets = how.moved.into_iter().filter(|moved| *moved != how.inventory).chain([how.inventory]);
+    let sets =
+        options.moved.into_iter().filter(|moved| *moved != options.inventory).chain([options.inventory]);
     let sets: Vec<&Inventory> = sets.collect();
     let mut parents = Vec::new();
     for set in &sets {
@@ -86,26 +87,26 @@ pub(super) async fn read(
     let members =
         parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
     let parent = parents.pop().flatten();
-    if how.narrow {
-        return narrow(client, job, how, parent).await;
+    if options.narrow {
+        return narrow(client, desired, options, parent).await;
     }
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
-    let kinds = kinds::find(client, job, &members).await?;
+    let kinds = kinds::find(client, desired, &members).await?;
     let ids: Vec<String> = sets.iter().map(|set| set.id()).collect();
     let selector = match ids.as_slice() {
         [one] => format!("{PART_OF}={one}"),
         several => format!("{PART_OF} in ({})", several.join(",")),
     };
     let versions: BTreeMap<Key, &str> =
-        job.wanted.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
+        desired.objects.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
 
     let lists = kinds.served().map(|kind| List {
         kind: kind.clone(),
         namespace: None,
         selector: Some(selector.clone()),
     });
-    let places = namespaces(job, how.inventory, &members);
-    let Listed { mut objects, partial } = listed(client, lists, &places, &job.cluster).await?;
+    let places = namespaces(desired, options.inventory, &members);
+    let Listed { mut objects, partial } = listed(client, lists, &places, &desired.cluster).await?;
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
@@ -115,10 +116,10 @@ pub(super) async fn read(
     let ours = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
     let members = ours.map(|object| object.id.clone()).collect();
 
-    let (more, unreadable) = missing(client, job, &kinds, &found).await?;
+    let (more, unreadable) = missing(client, desired, &kinds, &found).await?;
     objects.extend(more);
     let mut live = Live::default();
-    live.insert(job.cluster.clone(), objects);
+    live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
     Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable })
 }
@@ -126,18 +127,18 @@ pub(super) async fn read(
 /// Reads only the desired objects. Which other members there are is unknown.
 async fn narrow(
     client: &Client,
-    job: &DesiredState<'_>,
-    how: &ApplyOptions<'_>,
+    desired: &DesiredState<'_>,
+    options: &ApplyOptions<'_>,
     parent: Option<Value>,
 ) -> Result<ClusterState, Error> {
-    if !parent.as_ref().is_some_and(|parent| how.inventory.is_parent(parent)) {
+    if !parent.as_ref().is_some_and(|parent| options.inventory.is_parent(parent)) {
         // Someone has deleted it: everything must be applied again.
-        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", how.inventory)));
+        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", options.inventory)));
     }
-    let kinds = kinds::find(client, job, &Members::default()).await?;
-    let (objects, unreadable) = missing(client, job, &kinds, &BTreeSet::new()).await?;
+    let kinds = kinds::find(client, desired, &Members::default()).await?;
+    let (objects, unreadable) = missing(client, desired, &kinds, &BTreeSet::new()).await?;
     let mut live = Live::default();
-    live.insert(job.cluster.clone(), objects);
+    live.insert(desired.cluster.clone(), objects);
     Ok(ClusterState {
         live,
         kinds,
@@ -165,8 +166,8 @@ async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
 }
 
 /// The namespaces that a run is about.
-fn namespaces(job: &DesiredState<'_>, inventory: &Inventory, members: &Members) -> BTreeSet<String> {
-    let wanted = job.wanted.iter().filter_map(|(object, _)| object.namespace.clone());
+fn namespaces(desired: &DesiredState<'_>, inventory: &Inventory, members: &Members) -> BTreeSet<String> {
+    let wanted = desired.objects.iter().filter_map(|(object, _)| object.namespace.clone());
     wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
 }
 
@@ -180,12 +181,12 @@ pub(super) fn parent_path(inventory: &Inventory) -> String {
 /// several by a list.
 async fn missing(
     client: &Client,
-    job: &DesiredState<'_>,
+    desired: &DesiredState<'_>,
     kinds: &Kinds,
     found: &BTreeSet<Key>,
 ) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
     let mut places: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
-    for (object, _) in &job.wanted {
+    for (object, _) in &desired.objects {
         if kinds.serves(object) && !found.contains(&key(object)) {
             let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
             places.entry(place).or_default().push(object);
@@ -206,11 +207,13 @@ async fn missing(
     let answers = try_lists(client, lists.iter().map(|(list, _)| list)).await?;
     for ((list, wanted), answer) in lists.iter().zip(answers) {
         match answer {
-            Some(items) => all.extend(items.into_iter().map(|item| object(&list.kind, item, &job.cluster))),
+            Some(items) => {
+                all.extend(items.into_iter().map(|item| object(&list.kind, item, &desired.cluster)));
+            }
             None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
         }
     }
-    let wanted: BTreeSet<&ObjectRef> = job.wanted.iter().map(|(object, _)| *object).collect();
+    let wanted: BTreeSet<&ObjectRef> = desired.objects.iter().map(|(object, _)| *object).collect();
     all.retain(|object| wanted.contains(&object.id));
     let under_way = gets.into_iter().map(|(kind, wanted)| {
         let (client, call) = (client.clone(), Call::get(path_of(&kind, wanted)));
@@ -223,7 +226,7 @@ async fn missing(
             Err(Error::Refused(refusal)) if refusal.code == 403 => {
                 unreadable.insert(wanted.clone(), format!("it may not be read: {}", refusal.message));
             }
-            found => all.extend(found?.map(|body| object(&kind, body, &job.cluster))),
+            found => all.extend(found?.map(|body| object(&kind, body, &desired.cluster))),
         }
     }
     Ok((all, unreadable))

@@ -39,19 +39,19 @@ pub(super) struct Steps {
 
 /// Returns the requests that carry out a decision; `None` where the kind is not known.
 pub(super) fn steps(
-    (seen, cluster): (&ClusterState, &ClusterName),
+    (state, cluster): (&ClusterState, &ClusterName),
     object: &ObjectRef,
     send: &Send,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
 ) -> Option<Steps> {
-    let kind = seen.kinds.of(object)?;
+    let kind = state.kinds.of(object)?;
     let path = path_of(kind, object);
     let patch = || {
         let call = Call::new(Method::PATCH, path.clone()).query("fieldManager", MANAGER);
         let awaited = kind.custom.is_some() || kind.is("Pod");
-        if awaited && how.dry_run.is_none() { call.awaited() } else { call }
+        if awaited && options.dry_run.is_none() { call.awaited() } else { call }
     };
-    let is_definition = object.kind == "CustomResourceDefinition" && how.dry_run.is_none();
+    let is_definition = object.kind == "CustomResourceDefinition" && options.dry_run.is_none();
     let mut steps = Steps {
         object: object.clone(),
         calls: Vec::new(),
@@ -66,7 +66,7 @@ pub(super) fn steps(
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = deletion(&path, policy, uid, resource_version);
                 // A dry run of the new object could only fail, because the old one exists.
-                if how.dry_run.is_some() {
+                if options.dry_run.is_some() {
                     steps.calls.push(delete);
                     return Some(steps);
                 }
@@ -79,14 +79,14 @@ pub(super) fn steps(
                 ]);
                 steps.calls.push(patch().body(JSON_PATCH, &operations));
             }
-            let locked = owners.is_none() && how.fence.is_some();
-            let version = live(seen, cluster, object).filter(|_| locked && replaces.is_none());
+            let locked = owners.is_none() && options.fence.is_some();
+            let version = live(state, cluster, object).filter(|_| locked && replaces.is_none());
             // A request that arrives after another process has taken the cluster over is refused.
             let versioned = version.map(|version| at_version(body, version));
             let body = versioned.as_ref().unwrap_or(body);
             steps.calls.push(patch().query("force", "true").body(APPLY, body));
             steps.establishes = is_definition.then(|| Call::get(path));
-            steps.needs = account(object, body).filter(|_| how.dry_run.is_none());
+            steps.needs = account(object, body).filter(|_| options.dry_run.is_none());
         }
         Send::Delete { uid, resource_version } => {
             steps.calls.push(deletion(&path, "Background", uid, resource_version));

@@ -47,25 +47,25 @@ pub fn survey(
     clusters: &[ClusterName],
     survey: &Survey<'_>,
 ) -> Result<Vec<SurveyedCluster>, Error> {
-    let job = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), wanted: Vec::new() };
-    let jobs: Vec<DesiredState<'_>> = clusters.iter().map(job).collect();
-    each(access, &jobs, |runtime, ways, job| {
-        let time = ways.timeout().unwrap_or(PATIENCE);
+    let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
+    let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
+    each(access, &desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
         let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(ways, &job.cluster).await?;
+            let client = target::to(connections, &desired.cluster).await?;
             let memory = match survey.memory {
                 Some(set) => memory::read(&client, set).await?,
                 None => Recalled::Nothing,
             };
-            let lists = lists(&job.cluster, survey.reads);
+            let lists = lists(&desired.cluster, survey.reads);
             let objects = if lists.is_empty() {
                 None
             } else {
-                Some(objects(&client, lists.into_iter(), &job.cluster).await?)
+                Some(objects(&client, lists.into_iter(), &desired.cluster).await?)
             };
             Ok(Found { memory, objects })
         }));
-        SurveyedCluster { cluster: job.cluster.clone(), found }
+        SurveyedCluster { cluster: desired.cluster.clone(), found }
     })
 }
 

@@ -74,9 +74,9 @@ impl Access {
         Ok(self.read(1)?.member(cluster).await?.cluster_url.to_string())
     }
 
-    /// Reads the files. Without a kubeconfig only the cluster that federate runs in can be reached, so that `wanted`,
+    /// Reads the files. Without a kubeconfig only the cluster that federate runs in can be reached, so that `clusters`,
     /// the number of clusters, must be 1.
-    pub(super) fn read(&self, wanted: usize) -> Result<Arc<Connections>, Error> {
+    pub(super) fn read(&self, clusters: usize) -> Result<Arc<Connections>, Error> {
         let read = match (&self.given, &self.kubeconfig) {
             (Some(given), _) => Ok(given.0.clone()),
             (None, Some(path)) => kube_config::Kubeconfig::read_from(path),
@@ -95,11 +95,11 @@ impl Access {
             }
             Err(_) if self.hub.is_some() => {
                 return Err(Error::Access(
-                    "there is no kubeconfig whose context could lead to the hub: name one with --kubeconfig"
+                    "no kubeconfig found, and --hub-context names a context of it: name the file with --kubeconfig"
                         .to_owned(),
                 ));
             }
-            Err(_) => pod(wanted)?,
+            Err(_) => pod(clusters)?,
         };
         Ok(Arc::new(Connections {
             access: self.clone(),
@@ -111,19 +111,21 @@ impl Access {
 }
 
 /// The pod's own cluster, if this runs in a pod.
-fn pod(wanted: usize) -> Result<Source, Error> {
-    let name_one = "name a kubeconfig with --kubeconfig";
+fn pod(clusters: usize) -> Result<Source, Error> {
+    let name_one = "name the file with --kubeconfig";
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-        return Err(Error::Access(format!("there is no kubeconfig: {name_one}")));
+        return Err(Error::Access(format!(
+            "no kubeconfig found in $KUBECONFIG or ~/.kube/config: {name_one}"
+        )));
     }
     if let Err(error) = Config::incluster() {
-        let why = format!("there is no kubeconfig, and the pod's own credentials fail ({error}): {name_one}");
+        let why = format!("no kubeconfig found, and the pod's own credentials fail ({error}): {name_one}");
         return Err(Error::Access(why));
     }
-    if wanted > 1 {
+    if clusters > 1 {
         return Err(Error::Access(format!(
-            "without a kubeconfig only the cluster that this runs in can be reached, but {wanted} are \
-             wanted: choose one with --cluster, or {name_one}"
+            "without a kubeconfig only the cluster that this runs in can be reached, but {clusters} are \
+             needed: choose one with --cluster, or {name_one}"
         )));
     }
     Ok(Source::Pod)
@@ -150,7 +152,7 @@ fn is_missing(error: &KubeconfigError) -> bool {
 
 /// Connects to a member cluster.
 struct Member {
-    ways: Arc<Connections>,
+    connections: Arc<Connections>,
     cluster: String,
 }
 
@@ -163,8 +165,8 @@ struct ToHub {
 impl ClientFactory for Member {
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async {
-            let mut config = self.ways.member(&self.cluster).await?;
-            let access = &self.ways.access;
+            let mut config = self.connections.member(&self.cluster).await?;
+            let access = &self.connections.access;
             if let Some(user) = &access.user {
                 config.auth_info.impersonate = Some(user.clone());
             }
@@ -183,21 +185,21 @@ impl ClientFactory for ToHub {
 }
 
 /// The API server of a cluster.
-pub(super) async fn to(ways: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
-    let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };
-    Client::new(way, ways.places.clone()).await
+pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
+    let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
+    Client::new(factory, connections.places.clone()).await
 }
 
 /// The API server of a hub.
-pub(super) async fn hub_server(ways: &Arc<Connections>, context: &str) -> Result<Client, Error> {
-    let way = ToHub { source: ways.source.clone(), context: context.to_owned() };
-    Client::new(way, Arc::new(Semaphore::new(1))).await
+pub(super) async fn hub_server(connections: &Arc<Connections>, context: &str) -> Result<Client, Error> {
+    let factory = ToHub { source: connections.source.clone(), context: context.to_owned() };
+    Client::new(factory, Arc::new(Semaphore::new(1))).await
 }
 
-/// The same, without taking one of the places of those that are worked on.
-pub(super) async fn apart(ways: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
-    let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };
-    Client::new(way, Arc::new(Semaphore::new(1))).await
+/// The same, without counting towards the limit of clusters that are worked on at a time.
+pub(super) async fn dedicated(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
+    let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
+    Client::new(factory, Arc::new(Semaphore::new(1))).await
 }
 
 impl Source {
@@ -254,13 +256,13 @@ impl Connections {
 
     /// Connects to the hub, and returns its client once it has answered.
     async fn connect_hub(&self, hub: &Hub) -> Result<Client, Error> {
-        let way = ToHub { source: self.source.clone(), context: hub.context.clone() };
-        let told = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
+        let factory = ToHub { source: self.source.clone(), context: hub.context.clone() };
+        let of_hub = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It does not take the place of a cluster.
-        let client = Client::new(way, Arc::new(Semaphore::new(1))).await.map_err(told)?;
+        let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
         match client.send::<serde_json::Value>(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
-            Err(error) => Err(told(error)),
+            Err(error) => Err(of_hub(error)),
         }
     }
 }

@@ -35,10 +35,10 @@ pub(super) struct Unhealthy {
 /// are not healthy then.
 pub(super) async fn wait(
     client: &Client,
-    seen: &ClusterState,
+    state: &ClusterState,
     decisions: &[Decision],
     decider: &dyn Decider,
-    how: &ApplyOptions<'_>,
+    options: &ApplyOptions<'_>,
     patience: Duration,
 ) -> Result<Vec<Unhealthy>, Error> {
     let end = Instant::now() + patience;
@@ -49,17 +49,17 @@ pub(super) async fn wait(
         cluster = action.cluster.clone();
         open.insert(&action.object, "it does not exist".to_owned());
     }
-    let selector = format!("{PART_OF}={}", how.inventory.id());
+    let selector = format!("{PART_OF}={}", options.inventory.id());
     let begun = Instant::now();
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     while !open.is_empty() {
-        how.progress.at(&cluster, Step::Waiting { open: open.len() });
+        options.progress.at(&cluster, Step::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
         let kinds: BTreeSet<(&str, &str)> =
             open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();
         let lists = kinds.iter().filter_map(|kind| {
             let object = open.keys().find(|o| (o.api_version.as_str(), o.kind.as_str()) == *kind)?;
-            let kind = seen.kinds.of(object)?.clone();
+            let kind = state.kinds.of(object)?.clone();
             Some(List { kind, namespace: None, selector: Some(selector.clone()) })
         });
         let lists: Vec<List> = lists.collect();

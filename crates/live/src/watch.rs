@@ -1,7 +1,7 @@
 //! Watches the members of an `ApplySet` in many clusters, to learn within moments that one of them has changed.
 //!
 //! Only metadata is asked for, and of each object only two numbers are kept: a hash of its name, and a hash of what
-//! changes when somebody changes it. Writes to the status of an object are not reported.
+//! changes when the object is modified. Writes to the status of an object are not reported.
 //!
 //! Facts: "Efficient detection of changes" and "Receiving resources as Tables" (the media type
 //! `PartialObjectMetadata`) of the Kubernetes API concepts. The generation of an object grows with its spec; kinds
@@ -77,7 +77,7 @@ impl MemberWatch {
         watched: Vec<Watched>,
         changed: Arc<Changed>,
     ) -> Result<Self, Error> {
-        let ways = access.read(watched.len())?;
+        let connections = access.read(watched.len())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -91,7 +91,7 @@ impl MemberWatch {
                 for Watched { cluster, objects } in watched {
                     let (selector, changed, list) = (selector.clone(), changed.clone(), list.clone());
                     let watch = ClusterWatch { cluster, selector, changed, list };
-                    all.spawn(watch.run(ways.clone(), objects));
+                    all.spawn(watch.run(connections.clone(), objects));
                 }
                 tokio::select! {
                     _ = ended => {}
@@ -179,7 +179,7 @@ impl Metadata {
         hash(&(&self.namespace, &self.name))
     }
 
-    /// What changes when somebody changes the object, its status left out.
+    /// What changes when the object is modified, without its status.
     fn version(&self) -> u64 {
         let version =
             self.generation.map_or_else(|| self.resource_version.clone(), |number| number.to_string());
@@ -216,10 +216,10 @@ enum Ended {
 }
 
 impl ClusterWatch {
-    async fn run(self, ways: Arc<Connections>, objects: Vec<ObjectRef>) {
+    async fn run(self, connections: Arc<Connections>, objects: Vec<ObjectRef>) {
         let mut pause = PAUSE;
         let client = loop {
-            match target::apart(&ways, &self.cluster).await {
+            match target::dedicated(&connections, &self.cluster).await {
                 Ok(client) => break client,
                 Err(_) => wait(&mut pause).await,
             }
@@ -254,9 +254,9 @@ impl ClusterWatch {
     }
 
     async fn kinds(&self, client: &Client, objects: &[ObjectRef]) -> Result<kinds::Kinds, Error> {
-        let wanted = objects.iter().map(|object| (object, &Value::Null)).collect();
-        let job = DesiredState { cluster: self.cluster.clone(), wanted };
-        kinds::find(client, &job, &Members::default()).await
+        let objects = objects.iter().map(|object| (object, &Value::Null)).collect();
+        let desired = DesiredState { cluster: self.cluster.clone(), objects };
+        kinds::find(client, &desired, &Members::default()).await
     }
 
     /// Watches a kind in all namespaces, or in some where that is not allowed.

@@ -99,6 +99,20 @@ pub enum Error {
          `refs/heads/{0}.lock` in the repository's folder; remove that file"
     )]
     Locked(String),
+    /// The names of two branches exclude each other.
+    #[error(
+        "git cannot store branch `{branch}` together with branch `{other}`, because one name is a folder of the other: \
+         choose another name, or delete `{other}`"
+    )]
+    Excluded {
+        /// The branch.
+        branch: String,
+        /// The existing branch.
+        other: String,
+    },
+    /// The repository has no such remote.
+    #[error("the git repository has no remote `{0}` to push to: `git remote add {0} URL` adds it")]
+    NoRemote(String),
     /// The branch moved in the meantime.
     #[error("branch `{0}` moved in the meantime")]
     Moved(String),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
@@ -242,7 +243,11 @@ fn without_value(message: &str) -> String {
     }
     for kind in ["invalid value: ", "unknown variant `"] {
         if let Some((_, expected)) = quoted(kind) {
-            return format!("invalid value, expected {expected}");
+            let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            let given = message.split('`').nth(1).unwrap_or_default();
+            let near =
+                similar(given, &known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            return format!("invalid value, expected {expected}{near}");
         }
     }
     message.to_owned()

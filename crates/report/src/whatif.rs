@@ -10,7 +10,7 @@ use super::diff::{Diff, text};
 use super::table::{TextStyle, counted};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::Changes;
-use federate_engine::whatif::{Loss, Room, Stage};
+use federate_engine::whatif::{FreeResource, Loss, Stage};
 use federate_kubernetes::{ObjectRef, finding};
 
 /// The effect of a scenario, for scripts.
@@ -28,8 +28,8 @@ pub struct WhatIf<'a> {
     /// Numbers of replicas.
     pub replicas: Replicas,
     /// The tightest resource of each cluster at the end, the tightest first.
-    #[serde(skip_serializing_if = "<[Room]>::is_empty")]
-    pub capacity: &'a [Room],
+    #[serde(skip_serializing_if = "<[FreeResource]>::is_empty")]
+    pub capacity: &'a [FreeResource],
     /// Objects that lose or regain replicas.
     pub losses: &'a [Loss],
     /// Placements that change.
@@ -72,7 +72,7 @@ pub struct Row {
     pub unschedulable: Vec<ObjectRef>,
     /// The tightest resource of the remaining clusters, if their free resources are known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tightest: Option<Room>,
+    pub tightest: Option<FreeResource>,
 }
 
 /// Whether the expectations of scenarios hold, for scripts.
@@ -142,7 +142,7 @@ impl<'a> WhatIf<'a> {
     /// The effect of the events.
     pub fn new(
         scenario: &'a [String],
-        (timeline, capacity): (&'a [Stage], &'a [Room]),
+        (timeline, capacity): (&'a [Stage], &'a [FreeResource]),
         changes: &'a Changes,
         losses: &'a [Loss],
     ) -> Self {
@@ -184,7 +184,7 @@ impl<'a> WhatIf<'a> {
         if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
-        self.rooms(&mut out, style);
+        self.capacity_table(&mut out, style);
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
         let _ = writeln!(out, "\n{}", style.bold(&sentence(self.replicas, nowhere)));
         out
@@ -202,15 +202,21 @@ impl<'a> WhatIf<'a> {
     }
 
     /// The clusters with the least free resources.
-    fn rooms(&self, out: &mut String, style: TextStyle) {
+    fn capacity_table(&self, out: &mut String, style: TextStyle) {
         if self.capacity.is_empty() {
             return;
         }
         let _ = writeln!(out, "\n{}", style.bold("Free after that"));
-        let most = if style.full { usize::MAX } else { ROOMS };
-        let cells = |room: &Room| {
-            let free = format!("{} of {}", room.free, room.allocatable);
-            [room.cluster.clone(), room.resource.clone(), free, format!("{} %", room.percent), String::new()]
+        let most = if style.full { usize::MAX } else { MOST_CLUSTERS };
+        let cells = |resource: &FreeResource| {
+            let free = format!("{} of {}", resource.free, resource.allocatable);
+            [
+                resource.cluster.clone(),
+                resource.resource.clone(),
+                free,
+                format!("{} %", resource.percent),
+                String::new(),
+            ]
         };
         let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
         table(out, ["CLUSTER", "TIGHTEST", "FREE", "", ""], &rows, style);
@@ -236,7 +242,7 @@ fn effect(stage: &Stage) -> String {
 }
 
 /// How many clusters are shown, unless all are to be shown.
-const ROOMS: usize = 10;
+const MOST_CLUSTERS: usize = 10;
 
 /// A time since the start: seconds up to two minutes, then minutes.
 fn duration(seconds: i64) -> String {
@@ -253,12 +259,12 @@ fn loss_cells(loss: &Loss) -> [String; 5] {
 }
 
 /// The cells without that of the tightest resource.
-fn without_room<T>([unit, moved, lost, regained, missing, _, nowhere]: [T; 7]) -> [T; 6] {
+fn without_tightest<T>([unit, moved, lost, regained, missing, _, nowhere]: [T; 7]) -> [T; 6] {
     [unit, moved, lost, regained, missing, nowhere]
 }
 
-fn tightest(room: &Room) -> String {
-    format!("{} {} {} %", room.cluster, room.resource, room.percent)
+fn tightest(resource: &FreeResource) -> String {
+    format!("{} {} {} %", resource.cluster, resource.resource, resource.percent)
 }
 
 fn sentence(replicas: Replicas, nowhere: usize) -> String {
@@ -297,13 +303,13 @@ impl WhatIfEach<'_> {
         let known = self.rows.iter().any(|row| row.tightest.is_some());
         let rows: Vec<[String; 7]> = self.rows.iter().map(cells).collect();
         let mut out = String::new();
-        let room = if known { "TIGHTEST" } else { "" };
-        let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", room, "RUNS NOWHERE"];
+        let tightest = if known { "TIGHTEST" } else { "" };
+        let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", tightest, "RUNS NOWHERE"];
         if known {
             table(&mut out, head, &rows, style);
         } else {
-            let rows: Vec<[String; 6]> = rows.into_iter().map(without_room).collect();
-            table(&mut out, without_room(head), &rows, style);
+            let rows: Vec<[String; 6]> = rows.into_iter().map(without_tightest).collect();
+            table(&mut out, without_tightest(head), &rows, style);
         }
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = counted(self.rows.len(), self.each);

@@ -24,9 +24,12 @@ impl Session {
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
         let engine = self.engine();
-        let unused = (engine.examine().into_iter())
-            .chain(engine.unused_policies(self.plan()))
-            .chain(engine.unused_overrides(self.rendering()));
+        let mut examined = engine.examine();
+        let mut unused = engine.unused_policies(self.plan());
+        unused.extend(engine.unused_overrides(self.rendering()));
+        unused.retain(|finding| !explain_unused(finding, &mut examined));
+        unused.extend(examined);
+        let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
         engine.mistakes(self.rendering(), kubernetes, &mut found);
         found.extend(broken);
@@ -81,8 +84,17 @@ impl Session {
         }
         let mut found = Vec::new();
         if self.clusters().is_empty() {
-            let help = "add one inventory object for each cluster, for example `Cluster` of \
-                        `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml";
+            let nested = repo.texts.keys().find_map(|path| path.strip_suffix("/federate.yaml"));
+            let help = match nested {
+                Some(folder) => &format!(
+                    "{folder}/federate.yaml is not read, because `{folder}` is not the folder of the repo: name that \
+                     folder on the command line"
+                ),
+                None => {
+                    "add one inventory object for each cluster, for example `Cluster` of \
+                     `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml"
+                }
+            };
             found.push(whole(
                 "no-inventory",
                 "the repo's inventory has no cluster, so nothing is rendered",
@@ -101,4 +113,18 @@ impl Session {
         }
         found
     }
+}
+
+/// Whether parts of an override that change nothing explain that all of it changes nothing. They then say so.
+fn explain_unused(unused: &Finding, examined: &mut [Finding]) -> bool {
+    let mut explained = false;
+    for part in examined.iter_mut().filter(|part| part.object == unused.object) {
+        if part.code == "no-effect" && part.pointer.contains("/overriders/") {
+            let what = unused.message.split(": ").next().unwrap_or_default();
+            part.message = format!("{what}: {}", part.message);
+            part.code = unused.code;
+            explained = true;
+        }
+    }
+    explained
 }

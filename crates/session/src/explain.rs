@@ -30,7 +30,7 @@ pub enum Named {
 #[non_exhaustive]
 pub enum NotFound {
     /// No object has this name.
-    #[error("no template and no policy {kind}/{name} in the repo{}", did_you_mean(.near.as_ref()))]
+    #[error("the repo has no template and no policy {kind}/{name}{}", did_you_mean(.near.as_ref()))]
     None {
         /// The given kind.
         kind: String,
@@ -55,7 +55,10 @@ pub enum NotFound {
 }
 
 fn did_you_mean(near: Option<&ObjectRef>) -> String {
-    near.map(|near| format!("; did you mean {}?", plan::name(near))).unwrap_or_default()
+    match near {
+        Some(near) => format!("; did you mean {}?", plan::name(near)),
+        None => "; `federate plan` lists the objects".to_owned(),
+    }
 }
 
 impl Session {

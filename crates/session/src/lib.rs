@@ -32,7 +32,7 @@ mod facts;
 mod keeps_out;
 mod kind_name;
 #[cfg(feature = "live")]
-mod look;
+mod members;
 pub mod provenance;
 mod reconcile;
 mod release;
@@ -46,7 +46,7 @@ pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
 #[cfg(feature = "live")]
-pub use look::set_status;
+pub use members::set_status;
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]

@@ -373,7 +373,7 @@ impl Session {
         found
     }
 
-    /// The plan to render. One that nobody else has asked for is not kept twice.
+    /// The plan to render. A plan that is needed only for rendering is not kept.
     fn take_planned(&self) -> Planned {
         let fresh = self.planned.get().is_none() && self.lock().is_none();
         if fresh { self.engine().plan() } else { self.planned().clone() }
@@ -421,7 +421,13 @@ impl Session {
             let object = finding.object.as_ref().filter(|_| WHY_UNMATCHED.contains(&finding.code));
             object.is_some_and(|id| unmatched.binary_search(id).is_ok())
         };
+        let by_config = self.repo.config.unplaced == Unplaced::Error;
         for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
+            let of_template = finding.code == UNMATCHED || WHY_UNMATCHED.contains(&finding.code);
+            if by_config && of_template && !finding.is_error() {
+                let help = finding.help.take().map_or_else(String::new, |help| format!("{help}; "));
+                finding.help = Some(format!("{help}`unplaced: error` in federate.yaml makes this an error"));
+            }
             finding.severity = Severity::Error;
         }
         findings::sort(&mut found);

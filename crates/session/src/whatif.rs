@@ -10,7 +10,7 @@ use federate_engine::Settings;
 use federate_engine::capacity::{self, Usage};
 use federate_engine::change::Changes;
 use federate_engine::whatif::{
-    Baseline, Event, Loss, Room, Scenario, ScenarioFile, Selection, Stage, TimelineOptions, Unit,
+    Baseline, Event, FreeResource, Loss, Scenario, ScenarioFile, Selection, Stage, TimelineOptions, Unit,
 };
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, File};
@@ -35,7 +35,7 @@ pub struct Outcome {
     /// The replicas that are lost and regained.
     pub losses: Vec<Loss>,
     /// The tightest resource of each cluster at the end.
-    pub rooms: Vec<Room>,
+    pub tightest: Vec<FreeResource>,
 }
 
 impl Outcome {
@@ -107,8 +107,8 @@ impl<'s> WhatIf<'s> {
     /// If it names something that does not exist.
     pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
         let timeline = scenario.run(self.baseline(), self.options)?;
-        let (changes, losses, rooms) = (timeline.changes(), timeline.losses(), timeline.rooms());
-        Ok(Outcome { changes, losses, rooms, stages: timeline.stages })
+        let (changes, losses, tightest) = (timeline.changes(), timeline.losses(), timeline.tightest());
+        Ok(Outcome { changes, losses, tightest, stages: timeline.stages })
     }
 
     /// The effect of losing each unit after the events of a scenario, or each pair of units. The worst comes first:

@@ -59,7 +59,7 @@ impl From<StateError> for RoundError {
     }
 }
 
-/// An API server that does not answer may answer the next time; somebody has to repair a damaged memory.
+/// An API server that does not answer may answer the next time; a damaged memory must be repaired by hand.
 fn reason(error: &StateError) -> Reason {
     match error {
         StateError::Server(_) => Reason::ReconciliationFailed,

@@ -1,7 +1,7 @@
 //! Files that only this user can read, for programs that read credentials from files.
 //!
 //! The files of a process are in one folder, which is removed with the last of them. A process that is killed leaves its
-//! folder behind. The lock in it ends with the process, so that the next process can tell that nobody uses the folder, and
+//! folder behind. The lock in it ends with the process, so that the next process sees that the folder is unused, and
 //! removes it. Process ids would not do: in containers they repeat.
 
 use std::fs::{self, File, Permissions};

@@ -27,11 +27,11 @@ pub(super) struct LiveArgs {
     pub(super) kubeconfig: Option<PathBuf>,
 
     /// Impersonate this user
-    #[arg(long, value_name = "USER", requires = "context")]
+    #[arg(long, value_name = "USER", requires = "context", hide_short_help = true)]
     pub(super) as_user: Option<String>,
 
     /// Impersonate a member of this group
-    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user", hide_short_help = true)]
     pub(super) as_groups: Vec<String>,
 
     /// The namespace to read from [default: the context's]

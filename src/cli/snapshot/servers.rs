@@ -10,7 +10,7 @@ use federate_dialect::HubKinds;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::Access;
-use federate_live::look::{self, Looked};
+use federate_live::snapshot::{MemberSnapshot, read_hub};
 use federate_repo::{Claims, Role};
 use federate_session::{DIALECTS, Session, set_status};
 
@@ -21,7 +21,7 @@ impl Snapshot {
         captured.taken = Some(now);
         if let Some(context) = self.access.hub_context() {
             let kinds: Vec<HubKinds> = DIALECTS.iter().flat_map(|d| d.hub_kinds().iter().copied()).collect();
-            let objects = look::hub(&self.access.of_hub(), context, &kinds);
+            let objects = read_hub(&self.access.of_hub(), context, &kinds);
             let objects =
                 objects.map_err(|error| Fault::Failed(format!("the hub (`{context}`): {error}")))?;
             captured.objects.extend(objects);
@@ -46,25 +46,27 @@ impl Snapshot {
         let (contexts, clusters) = self.clusters(&session, &inventory)?;
         let mut access = self.access.access(&session);
         access.contexts.extend(contexts);
-        let looked = self.look(&session, &access, &clusters, &inventory, now)?;
+        let members = self.member_snapshots(&session, &access, &clusters, &inventory, now)?;
         captured.objects.retain(|object| !is_inventory(object));
-        add(captured, inventory, looked);
+        add(captured, inventory, members);
         Ok(())
     }
 
-    fn look(
+    fn member_snapshots(
         &self,
         session: &Session,
         access: &Access,
         clusters: &[ClusterName],
         inventory: &BTreeMap<String, Object>,
         now: Timestamp,
-    ) -> Result<Vec<Looked>, Fault> {
+    ) -> Result<Vec<MemberSnapshot>, Fault> {
         let set = self.applyset.inventory(self.args.repo_ref().as_ref());
         let reported = |object: &Object| object.at(&["status"]).is_some_and(|status| !status.is_null());
         let of_hub = self.access.has_hub() || !self.files.is_empty();
         let status = |cluster: &str| !(of_hub && inventory.get(cluster).is_some_and(reported));
-        session.look(access, &set, clusters, &status, now).map_err(|error| Fault::Failed(error.to_string()))
+        session
+            .read_members(access, &set, clusters, &status, now)
+            .map_err(|error| Fault::Failed(error.to_string()))
     }
 
     /// The contexts that are named, by cluster, and the clusters to read: those named, or else all.
@@ -114,19 +116,19 @@ fn inventory(session: &Session, captured: &Captured) -> BTreeMap<String, Object>
 }
 
 /// Adds what was read of members. A cluster that cannot be read keeps the status that its control plane says.
-fn add(captured: &mut Captured, inventory: BTreeMap<String, Object>, looked: Vec<Looked>) {
+fn add(captured: &mut Captured, inventory: BTreeMap<String, Object>, members: Vec<MemberSnapshot>) {
     let of_hub = !captured.sources.is_empty();
     let mut unread: Vec<String> = Vec::new();
     let mut statuses = BTreeMap::new();
-    for Looked { cluster, found } in looked {
+    for MemberSnapshot { cluster, found } in members {
         match found {
-            Ok(seen) => {
+            Ok(state) => {
                 captured.sources.push(format!("cluster {cluster}"));
-                if let Some(version) = seen.version {
+                if let Some(version) = state.version {
                     captured.kubernetes.insert(cluster.to_string(), version);
                 }
-                statuses.extend(seen.observation.map(|observation| (cluster.to_string(), observation)));
-                captured.observed.insert(cluster, seen.objects);
+                statuses.extend(state.observation.map(|observation| (cluster.to_string(), observation)));
+                captured.observed.insert(cluster, state.objects);
             }
             Err(why) => {
                 unread.push(cluster.to_string());

@@ -31,11 +31,11 @@ pub(super) struct ObjectArgs {
     namespace: Vec<String>,
 
     /// The namespace of the leader election Lease [default: that of the pod or context]
-    #[arg(long, value_name = "NAMESPACE", conflicts_with = "files")]
+    #[arg(long, value_name = "NAMESPACE", conflicts_with = "files", hide_short_help = true)]
     leader_election_namespace: Option<String>,
 
     /// How long the Leases of leader election last, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 35, value_parser = clap::value_parser!(u64).range(5..), conflicts_with = "files")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 35, value_parser = clap::value_parser!(u64).range(5..), conflicts_with = "files", hide_short_help = true)]
     leader_election_lease_duration: u64,
 
     /// Share the member clusters among all replicas

@@ -17,37 +17,37 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Requests about a Sync object.
 #[derive(Debug, Subcommand)]
 pub(super) enum SyncRequest {
-    /// Begin a round at once, and wait for its end
+    /// Reconcile now, without waiting for the interval, and wait until that is done
     Reconcile(Target),
-    /// Do no more rounds
+    /// Stop reconciling
     Suspend(Target),
-    /// Do rounds again
+    /// Continue reconciling
     Resume(Target),
-    /// Let the rollout go on, which waits for approval
+    /// Approve the next step of a rollout
     Approve(Target),
-    /// Return clusters to the revision that they had before the rollout
+    /// Return the clusters to the revision from before the rollout
     Abort(Target),
 }
 
 /// A Sync object.
 #[derive(Debug, Args)]
 pub(super) struct Target {
-    /// The Sync
+    /// The name of the Sync object
     name: String,
 
     /// Its namespace [default: that of the context]
     #[arg(long, short)]
     namespace: Option<String>,
 
-    /// The context of the API server with the Sync
+    /// The kubeconfig context of the API server that holds the Sync
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
 
-    /// The kubeconfig
+    /// The kubeconfig file [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<std::path::PathBuf>,
 
-    /// How long to wait for a round, in seconds
+    /// How long to wait for the end of `reconcile`, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
 }
@@ -90,7 +90,7 @@ fn wait(hub: &Hub, sync: &Metadata, time: &str, patience: Duration) -> Result<Ex
     }
     let seconds = patience.as_secs();
     Err(failed(format!(
-        "no round of {} has ended within {seconds} s: is `federate sync` running?",
+        "{} was not reconciled within {seconds} s: is `federate sync` running?",
         sync.full_name()
     )))
 }

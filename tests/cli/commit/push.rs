@@ -135,6 +135,8 @@ fn diverged_histories_are_refused() {
     let said = sandbox.run("commit .other --branch rendered --push").code(2).err;
     assert!(said.contains("have diverged"), "{said}");
     let said = sandbox.run("commit --branch rendered --push nowhere").code(2).err;
+    assert!(said.contains("the git repository has no remote `nowhere` to push to"), "{said}");
+    let said = sandbox.run("commit --branch rendered --push ./nowhere").code(2).err;
     assert!(said.contains("`git ls-remote` failed"), "{said}");
 }
 

@@ -67,6 +67,9 @@ fn http_path(path: &Value, at: &str) -> Vec<Cause> {
         if value.contains("//") {
             causes.push(Cause::invalid(field, &value.into(), "must not contain '//'"));
         }
+    } else if kind != "ImplementationSpecific" {
+        let known = ["Exact", "ImplementationSpecific", "Prefix"];
+        causes.push(Cause::unsupported(format!("{at}.pathType"), &kind.into(), &known));
     }
     causes.extend(backend(path.get("backend").unwrap_or(&Value::Null), &format!("{at}.backend")));
     causes

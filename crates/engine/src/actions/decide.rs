@@ -134,7 +134,7 @@ impl CachedCreate {
             let result = applied(None, &body, &rules.write(target.kind));
             (Arc::new(body), result.map(|result| rules.shown(result)))
         };
-        // Each cluster may have another schema of a custom kind.
+        // The CRD of a custom resource, and so its schema, may differ between clusters.
         if target.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
     }
 }

@@ -34,6 +34,9 @@ const LISTED: usize = 5;
 /// Findings about what has no effect, which are explained by the selector that is the cause.
 const WITHOUT_EFFECT: [&str; 2] = ["unused-policy", "unused-override"];
 
+/// Findings about documents that cannot be read.
+const UNREAD: [&str; 2] = ["invalid-yaml", "invalid-object"];
+
 impl Engine<'_> {
     /// Renders the manifests of a plan. Returns also the findings about fields that overrides break.
     pub fn inspect(&self, planned: Planned) -> (Rendering, Vec<Finding>) {
@@ -72,7 +75,11 @@ impl Engine<'_> {
         found.extend(objects::missing(self.repo, &references));
         found.extend(workloads::missing(self.repo, &wrapped));
         found.extend(services::mistyped(self.repo));
-        found.extend(selectors::without_match(self.repo, &references, unused, &misspelt));
+        let unread =
+            found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
+        let selectors = selectors::without_match(self.repo, &references, unused, &misspelt, unread.as_ref());
+        found.extend(selectors);
+        unplaced::blame_errors(found);
         found.extend(templates::refused(self.repo, &kinds, &wrapped));
         let templates = self.repo.templates.par_iter();
         let dated =

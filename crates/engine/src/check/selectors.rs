@@ -9,7 +9,7 @@ use federate_dialect::References;
 use federate_dialect::references::{Name, Selector};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Finding, Object, ObjectRef, kinds};
+use federate_kubernetes::{Finding, Object, ObjectRef, Origin, kinds};
 use federate_repo::Repo;
 
 use super::{distinct, instead};
@@ -28,12 +28,13 @@ impl Miss {
 }
 
 /// The findings about selectors without a match, and about policies and overrides without effect (`unused`), where
-/// no such selector explains them.
+/// no such selector explains them. `unread` is the place of a document that cannot be read.
 pub(super) fn without_match(
     repo: &Repo,
     references: &[(&Object, References)],
     unused: Vec<Finding>,
     misspelt: &[Finding],
+    unread: Option<&Origin>,
 ) -> Vec<Finding> {
     let misspelt: BTreeSet<&ObjectRef> =
         misspelt.iter().filter_map(|finding| finding.object.as_ref()).collect();
@@ -50,9 +51,16 @@ pub(super) fn without_match(
         if let Some(id) = misspelt.iter().find(named) {
             one.help = format!("correct {id}, whose kind or API version is wrong");
         }
+        if let Some(origin) = unread.filter(|_| !one.help.starts_with("did you mean")) {
+            one.help = format!("correct {origin} first: its error keeps an object from being read");
+        }
         let Miss { pointer, why, help } = one;
         let (code, message) = match without_effect.get(&object.id) {
-            Some(unused) => (unused.code, format!("{}: {why}", unused.message)),
+            Some(unused) => {
+                // The field is a better cause than that it has no effect.
+                let what = unused.message.split(": ").next().unwrap_or_default();
+                (unused.code, format!("{what}: {why}"))
+            }
             None => ("unused-selector", format!("a selector of {} matches no object: {why}", object.id)),
         };
         explained.insert(object.id.clone());

@@ -60,7 +60,7 @@ impl Reason {
 }
 
 /// How a selector relates to a template.
-enum Relation {
+enum SelectorMatch {
     Selects,
     /// It selects what has this in place of that.
     Nearly {
@@ -100,9 +100,9 @@ impl<'e> Unplaced<'e> {
     /// Why a template is placed nowhere, and what to do.
     pub(crate) fn reason(&self, template: &Object) -> Reason {
         let relations =
-            || self.selectors.iter().map(|(policy, selector)| (*policy, relation(selector, template)));
+            || self.selectors.iter().map(|(policy, selector)| (*policy, selector_match(selector, template)));
         let selecting: Vec<&Object> = relations()
-            .filter(|(_, one)| matches!(one, Relation::Selects))
+            .filter(|(_, one)| matches!(one, SelectorMatch::Selects))
             .map(|(policy, _)| policy)
             .collect();
         let of = |policy: &Object| format!("{} ({})", policy.id, policy.origin);
@@ -133,7 +133,7 @@ impl<'e> Unplaced<'e> {
             return Reason::claimed(why, format!("{explain} shows the decision"));
         }
         let near = relations().find_map(|(policy, relation)| match relation {
-            Relation::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
+            SelectorMatch::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
             _ => None,
         });
         match near {
@@ -146,6 +146,22 @@ impl<'e> Unplaced<'e> {
                 None,
                 format!("{}, or keep it out of the repo with `.federateignore`", self.advice),
             ),
+        }
+    }
+}
+
+/// Names the policy with an error in findings about templates for which it then does not exist.
+pub(super) fn blame_errors(found: &mut [Finding]) {
+    let refused = found.iter().filter(|finding| finding.code == "invalid-policy");
+    let refused: BTreeSet<ObjectRef> = refused.filter_map(|finding| finding.object.clone()).collect();
+    for finding in found.iter_mut().filter(|finding| finding.code == "unschedulable") {
+        let named = refused.iter().find(|id| finding.message.ends_with(&format!("there is no {id}")));
+        if let Some(id) = named {
+            finding.message = finding.message.replace(
+                &format!("there is no {id}"),
+                &format!("{id} has an error and takes part in no decision"),
+            );
+            finding.help = Some("correct the policy".to_owned());
         }
     }
 }
@@ -171,7 +187,7 @@ impl Unplaced<'_> {
 }
 
 /// Compares a template with a selector. At most one field may differ, and only by what looks like a typo.
-fn relation(selector: &Selector, template: &Object) -> Relation {
+fn selector_match(selector: &Selector, template: &Object) -> SelectorMatch {
     if selector.with_content && template.id.namespace.is_some() {
         return content(selector, template);
     }
@@ -192,15 +208,15 @@ fn relation(selector: &Selector, template: &Object) -> Relation {
     for (what, compared) in fields {
         let Some((wanted, has)) = compared.filter(|(wanted, has)| wanted.name != *has) else { continue };
         if near.is_some() || !is_typo(what, &wanted.name, has, selector.name.as_ref()) {
-            return Relation::Differs;
+            return SelectorMatch::Differs;
         }
-        near = Some(Relation::Nearly { what, wanted: wanted.name.clone(), has: has.to_owned() });
+        near = Some(SelectorMatch::Nearly { what, wanted: wanted.name.clone(), has: has.to_owned() });
     }
     match (differing_label(selector, &template.labels()), near) {
-        (Label::Equal, None) => Relation::Selects,
+        (Label::Equal, None) => SelectorMatch::Selects,
         (Label::Equal, Some(near)) => near,
-        (Label::Typo(wanted, has), None) => Relation::Nearly { what: "label", wanted, has },
-        _ => Relation::Differs,
+        (Label::Typo(wanted, has), None) => SelectorMatch::Nearly { what: "label", wanted, has },
+        _ => SelectorMatch::Differs,
     }
 }
 
@@ -216,16 +232,18 @@ fn is_typo(what: &str, wanted: &str, has: &str, name: Option<&Name>) -> bool {
 }
 
 /// Compares a template with a selector of whole namespaces.
-fn content(selector: &Selector, template: &Object) -> Relation {
+fn content(selector: &Selector, template: &Object) -> SelectorMatch {
     let (Some(name), Some(namespace)) = (&selector.name, &template.id.namespace) else {
-        return Relation::Differs;
+        return SelectorMatch::Differs;
     };
     if name.name == *namespace {
-        return Relation::Selects;
+        return SelectorMatch::Selects;
     }
     match similar(&name.name, &[namespace]) {
-        Some(_) => Relation::Nearly { what: "namespace", wanted: name.name.clone(), has: namespace.clone() },
-        None => Relation::Differs,
+        Some(_) => {
+            SelectorMatch::Nearly { what: "namespace", wanted: name.name.clone(), has: namespace.clone() }
+        }
+        None => SelectorMatch::Differs,
     }
 }
 

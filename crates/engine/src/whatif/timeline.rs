@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::losses::{State, losses};
 use super::variation::{self, Variation};
-use super::{Baseline, Event, Loss, Room, Scenario, ScenarioInput, room};
+use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
 use crate::change::{Changes, Side};
 use federate_dialect::{Dialect, Dialects, FailedOver, Moment, Placement};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
@@ -296,8 +296,8 @@ impl Timeline<'_> {
     }
 
     /// The tightest resource of each cluster at the end.
-    pub fn rooms(&self) -> Vec<Room> {
-        room::rooms(self.baseline, &self.end())
+    pub fn tightest(&self) -> Vec<FreeResource> {
+        free::tightest(self.baseline, &self.end())
     }
 
     /// The state at the end.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::api::ListOverrider;
 
 /// The path of the containers of a kind, if it is known to have any.
-pub(super) fn containers_path(manifest: &Value) -> Option<&'static str> {
+pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
     match manifest.get("kind").and_then(Value::as_str)? {
         "Pod" => Some("/spec/containers"),
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {

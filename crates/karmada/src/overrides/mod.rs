@@ -21,6 +21,8 @@ mod field;
 mod image;
 mod lists;
 
+pub(super) use lists::containers_path;
+
 /// A rule that cannot be applied: where in its policy, and why.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
@@ -148,6 +150,12 @@ impl<'a> OverridePolicy<'a> {
         self.classes.get_or_init(|| Classes::new(&self.rules, inventory))
     }
 
+    /// Whether it selects a template.
+    pub(super) fn selects(&self, template: &Object) -> bool {
+        let own = self.object.id.namespace.as_ref();
+        own.is_none_or(|own| template.id.namespace.as_ref() == Some(own)) && self.strength(template).is_some()
+    }
+
     fn strength(&self, manifest: &Object) -> Option<Strength> {
         if self.spec.resource_selectors.is_empty() {
             return Some(Strength::All);
@@ -177,6 +185,11 @@ impl<'a> OverridePolicies<'a> {
             policies.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
         }
         all
+    }
+
+    /// All policies, the cluster-wide ones first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OverridePolicy<'a>> {
+        self.cluster.iter().chain(self.namespaced.values().flatten())
     }
 
     /// Whether there is a policy of that name in the namespace, or cluster-wide without one.

@@ -23,7 +23,7 @@ pub(super) fn assign(
     let mut assigned = match round.strategy {
         Strategy::Duplicated => chosen.iter().map(|c| (c.index, replicas)).collect(),
         Strategy::Static => by_weight(round, chosen, replicas, trace),
-        Strategy::Dynamic | Strategy::Aggregated => by_room(round, chosen, replicas, trace)?,
+        Strategy::Dynamic | Strategy::Aggregated => by_available_replicas(round, chosen, replicas, trace)?,
     };
     assigned.retain(|(_, replicas)| *replicas != 0);
     Ok(assigned)
@@ -48,7 +48,7 @@ pub(super) fn assign_tiers(
             0 => format!("its own clusters take {take} of {left} replicas"),
             _ => format!("overflow affinity {tier} takes {take} of the {left} replicas that remain"),
         });
-        assigned.extend(by_room(round, &members, take, trace)?);
+        assigned.extend(by_available_replicas(round, &members, take, trace)?);
         left -= take;
     }
     if left > 0 {
@@ -64,7 +64,7 @@ pub(super) fn assign_tiers(
     Ok(assigned)
 }
 
-fn by_room(
+fn by_available_replicas(
     round: &Round<'_>,
     chosen: &[Candidate],
     replicas: i64,
@@ -72,7 +72,7 @@ fn by_room(
 ) -> Result<Assigned, Failure> {
     if round.subject.fresh {
         let votes = chosen.iter().map(|c| (c.index, wrap(c.available))).collect();
-        return divide_by_room(round, replicas, votes, &[], trace);
+        return divide_by_available(round, replicas, votes, &[], trace);
     }
     let previous = previous_among(round, chosen);
     let before: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
@@ -86,10 +86,10 @@ fn by_room(
             ScaleDown::Chosen => previous,
             ScaleDown::AllPrevious => all_previous(round),
         };
-        return divide_by_room(round, replicas, votes, &[], trace);
+        return divide_by_available(round, replicas, votes, &[], trace);
     }
     let votes = chosen.iter().map(|c| (c.index, c.allocatable)).collect();
-    divide_by_room(round, replicas - before, votes, &previous, trace)
+    divide_by_available(round, replicas - before, votes, &previous, trace)
 }
 
 /// The previous replicas on the chosen clusters, in name order.
@@ -111,7 +111,7 @@ fn all_previous(round: &Round<'_>) -> Votes {
 }
 
 /// Divides `target` by `votes` and adds the result to `kept`.
-fn divide_by_room(
+fn divide_by_available(
     round: &Round<'_>,
     target: i64,
     mut votes: Votes,

@@ -92,7 +92,7 @@ fn weigh(
     let members = &region.members;
     if round.strategy == Strategy::Duplicated {
         let weight = weigh_duplicated(round.subject.workload.replicas, members);
-        return weight.map_or_else(|| without_room(round, region), Ok);
+        return weight.map_or_else(|| no_available_replicas(round, region), Ok);
     }
     let target = per_region(round.subject.workload.replicas, min_regions);
     let wanted = min_clusters.max(min_regions);
@@ -117,7 +117,7 @@ fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
     Some(clusters * 1000 + score)
 }
 
-fn without_room(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> {
+fn no_available_replicas(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> {
     match round.behaviour.region_without_capacity {
         RegionWithoutCapacity::ScoresZero => Ok(0),
         RegionWithoutCapacity::Crashes => Err(Failure::scheduler(format!(

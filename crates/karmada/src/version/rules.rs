@@ -9,7 +9,7 @@ pub(crate) enum Division {
     Webster,
 }
 
-/// How room is estimated in a cluster that reports counted node models.
+/// How available replicas are estimated in a cluster that reports counted node models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ModelEstimate {
     /// From the first grade that fits the request on, count times what its minimum holds.

@@ -31,28 +31,28 @@ pub(super) fn plan(
         return replicas;
     }
     let keep = how.keep_unschedulable || !how.avoid_disruption;
-    let mut wished = desired(bounds, limits, total);
+    let mut target = desired(bounds, limits, total);
     let scheduled: i64 =
         current.scheduled.iter().enumerate().filter_map(|(at, n)| Some(limits.allow(at, (*n)?))).sum();
     if !keep && scheduled == total {
         return current.scheduled.iter().map(|n| n.unwrap_or(0)).collect();
     }
     if !how.avoid_disruption {
-        return wished.replicas();
+        return target.replicas();
     }
     if !keep {
-        for over in &mut wished.over {
+        for over in &mut target.over {
             *over = (*over).min(total - scheduled).max(0);
         }
     }
     let mut now: Vec<i64> = replicas.iter().enumerate().map(|(at, n)| limits.cap(at, *n)).collect();
     let running: i64 = now.iter().sum();
-    if running > wished.total() {
-        scale_down(&mut now, &wished.plan, running - total);
-    } else if running < wished.total() {
-        scale_up(&mut now, &wished.plan, bounds, limits, total - running);
+    if running > target.total() {
+        scale_down(&mut now, &target.plan, running - total);
+    } else if running < target.total() {
+        scale_up(&mut now, &target.plan, bounds, limits, total - running);
     }
-    Division { plan: now, over: wished.over }.replicas()
+    Division { plan: now, over: target.over }.replicas()
 }
 
 fn should_plan(limits: &Limits, current: &Current<'_>) -> bool {
@@ -89,23 +89,23 @@ fn desired(bounds: &[Bounds], limits: &Limits, total: i64) -> Division {
     division
 }
 
-fn scale_up(now: &mut [i64], wished: &[i64], bounds: &[Bounds], limits: &Limits, by: i64) {
-    let growing: Vec<usize> = (0..now.len()).filter(|at| wished[*at] > now[*at]).collect();
-    let room: Vec<Bounds> = growing
+fn scale_up(now: &mut [i64], target: &[i64], bounds: &[Bounds], limits: &Limits, by: i64) {
+    let growing: Vec<usize> = (0..now.len()).filter(|at| target[*at] > now[*at]).collect();
+    let bounds: Vec<Bounds> = growing
         .iter()
         .map(|&at| Bounds { min: bounds[at].min, max: bounds[at].max.map(|max| max - now[at]) })
         .collect();
-    let moved = desired(&room, &limits.allowed(&growing), by).plan;
+    let moved = desired(&bounds, &limits.allowed(&growing), by).plan;
     for (at, moved) in growing.into_iter().zip(moved) {
         now[at] += moved;
     }
 }
 
 /// The last selected clusters give replicas away first.
-fn scale_down(now: &mut [i64], wished: &[i64], by: i64) {
-    let shrinking: Vec<usize> = (0..now.len()).rev().filter(|at| wished[*at] < now[*at]).collect();
-    let room: Vec<Bounds> = shrinking.iter().map(|&at| Bounds { min: 0, max: Some(now[at]) }).collect();
-    let moved = desired(&room, &Limits::none(room.len()), by).plan;
+fn scale_down(now: &mut [i64], target: &[i64], by: i64) {
+    let shrinking: Vec<usize> = (0..now.len()).rev().filter(|at| target[*at] < now[*at]).collect();
+    let bounds: Vec<Bounds> = shrinking.iter().map(|&at| Bounds { min: 0, max: Some(now[at]) }).collect();
+    let moved = desired(&bounds, &Limits::none(bounds.len()), by).plan;
     for (at, moved) in shrinking.into_iter().zip(moved) {
         now[at] -= moved;
     }

@@ -48,15 +48,15 @@ pub(super) fn plan(
     how: Rescheduling,
 ) -> Vec<i64> {
     let keep = how.keep_unschedulable || !how.avoid_disruption;
-    let wished = desired(shares, limits, total, keep);
+    let target = desired(shares, limits, total, keep);
     if !how.avoid_disruption {
-        return wished.replicas();
+        return target.replicas();
     }
     let mut now: Vec<i64> = current.iter().enumerate().map(|(at, n)| limits.cap(at, *n)).collect();
     let running: i64 = now.iter().sum();
     let unlimited = Limits::none(shares.len());
     let scale = |now: &[i64], by: i64, up: bool| {
-        let moving = shares.iter().zip(now).zip(&wished.plan).map(|((share, now), plan)| {
+        let moving = shares.iter().zip(now).zip(&target.plan).map(|((share, now), plan)| {
             let weight = if up { plan - now } else { now - plan };
             let max = if up { share.bounds.max.map(|max| max - now) } else { Some(*now) };
             (weight > 0).then_some(Share { weight, bounds: Bounds { min: 0, max }, hash: share.hash })
@@ -65,14 +65,14 @@ pub(super) fn plan(
             moving.enumerate().filter_map(|(at, share)| Some((at, share?))).unzip();
         (places, desired(&moving, &unlimited, by, false).plan)
     };
-    let missing = wished.total() - running;
+    let missing = target.total() - running;
     if missing != 0 {
         let (places, moved) = scale(&now, missing.abs(), missing > 0);
         for (at, moved) in places.into_iter().zip(moved) {
             now[at] += if missing > 0 { moved } else { -moved };
         }
     }
-    Division { plan: now, over: wished.over }.replicas()
+    Division { plan: now, over: target.over }.replicas()
 }
 
 /// The division by preferences alone.

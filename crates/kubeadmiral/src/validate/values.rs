@@ -17,6 +17,7 @@ pub(super) fn without_effect(object: &Object) -> Vec<Finding> {
     let mut found = Values { object, findings: Vec::new() };
     match object.id.kind.as_str() {
         "PropagationPolicy" | "ClusterPropagationPolicy" => found.policy(&spec),
+        "OverridePolicy" | "ClusterOverridePolicy" => found.overrides(&spec),
         "SchedulingProfile" => found.profile(&spec.field("plugins")),
         "FederatedCluster" => {
             for taint in spec.field("taints").items() {
@@ -57,7 +58,12 @@ impl Values<'_> {
             self.one_of(&toleration.field("operator"), &OPERATORS, consequence);
             self.one_of(&toleration.field("effect"), &EFFECTS, consequence);
         }
-        for cluster in spec.field("placement").items() {
+        let placement = spec.field("placement");
+        if placement.present() && !placement.filled() {
+            let help = "name the clusters, or remove the empty list if every cluster is meant";
+            self.add(&placement, "an empty `placement` allows every cluster".to_owned(), help.to_owned());
+        }
+        for cluster in placement.items() {
             let wanted = cluster.field("preferences");
             let (least, most) = (wanted.field("minReplicas"), wanted.field("maxReplicas"));
             if let (Some(min), Some(max)) = (least.value().as_i64(), most.value().as_i64())
@@ -73,6 +79,16 @@ impl Values<'_> {
         if !after.text().is_empty() && goduration::parse(after.text()).is_none() {
             let message = "`podUnschedulableFor` is not a duration: the control plane cannot read the policy";
             self.add(&after, message.to_owned(), "write it like `60s` or `1m30s`".to_owned());
+        }
+    }
+
+    fn overrides(&mut self, spec: &Cursor<'_>) {
+        for rule in spec.field("overrideRules").items() {
+            let names = rule.field("targetClusters").field("clusters");
+            if names.present() && !names.filled() {
+                let help = "name the clusters, or remove the empty list if every cluster is meant";
+                self.add(&names, "an empty `clusters` selects every cluster".to_owned(), help.to_owned());
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use super::observe::{Observed, Observer};
 use super::{KubeFedPlane, NAME};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::patch::escape;
+use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use federate_repo::Template;
 
@@ -289,6 +290,23 @@ impl<'d> Decision<'d> {
         }
         findings
     }
+}
+
+/// The findings about keys of a template's preferences that Federation v1 ignores.
+pub(super) fn unknown_keys(template: &Template) -> Vec<Finding> {
+    let object = &template.object;
+    let key = Divided::of(&object.id).annotation();
+    let unknown = object.annotation(key).map(Preferences::unknown_keys).unwrap_or_default();
+    let finding = |(name, known): (String, &[&str])| {
+        let message = format!("Federation v1 ignores `{name}` in the preferences of {}", object.id);
+        let help = match similar(&name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its keys are {}", known.join(", ")),
+        };
+        let at = format!("/metadata/annotations/{}", escape(key));
+        Finding::warning("unknown-field", object, message).at(at).help(help)
+    };
+    unknown.into_iter().map(finding).collect()
 }
 
 /// The requirements on clusters, or the reason why they cannot be read. Jobs have none.

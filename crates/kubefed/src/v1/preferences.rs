@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::json;
 use crate::api::ClusterPreference;
 use federate_kubernetes::Object;
@@ -45,6 +47,21 @@ impl Preferences {
             clusters.insert(name.to_owned(), preference);
         }
         Ok(Self { rebalance: json::boolean(map, "rebalance")?, clusters })
+    }
+
+    /// The keys of an annotation that Federation v1 does not know, each with the known ones at its place.
+    pub(super) fn unknown_keys(annotation: &str) -> Vec<(String, &'static [&'static str])> {
+        const OUTER: &[&str] = &["rebalance", "clusters"];
+        const INNER: &[&str] = &["weight", "minReplicas", "maxReplicas"];
+        let document = json::parse(annotation).unwrap_or_default();
+        let unknown = |map: &Map<String, Value>, known: &'static [&'static str]| {
+            let keys = map.keys().filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)));
+            keys.map(|key| (key.clone(), known)).collect::<Vec<_>>()
+        };
+        let outer = document.as_object().map(|map| unknown(map, OUTER)).unwrap_or_default();
+        let clusters = document.get("clusters").and_then(Value::as_object).into_iter().flatten();
+        let inner = clusters.filter_map(|(_, value)| Some(unknown(value.as_object()?, INNER))).flatten();
+        outer.into_iter().chain(inner).collect()
     }
 
     /// The preference for one cluster.

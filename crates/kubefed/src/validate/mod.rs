@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::config::Config;
-use super::{KubeFedPlane, NOT_READY};
+use super::{Federated, KubeFedPlane, NOT_READY, placement};
 use federate_kubernetes::schema::{Cursor, Shape};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
@@ -128,6 +128,25 @@ pub(super) fn ineffective(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = clusters.collect();
     findings.extend(without_target(plane));
     findings
+}
+
+/// Invalid selectors of federated objects that have no effect for now, because a preference decides in their place.
+pub(super) fn outvoted(plane: &KubeFedPlane<'_>) -> Vec<Finding> {
+    let of = |federated: &Federated<'_>| {
+        let preference = plane.preference_of(federated)?;
+        if preference.spec.intersect_with_cluster_selector {
+            // Then the preference fails, which is reported.
+            return None;
+        }
+        let invalid = placement::by_labels(&federated.spec.placement, &plane.clusters).err()?;
+        let message = format!(
+            "the `clusterSelector` of {} is invalid: {}; {} decides in its place",
+            federated.object.id, invalid.why, preference.object.id
+        );
+        let finding = Finding::warning("no-effect", federated.object, message).at(invalid.pointer);
+        Some(finding.help("correct it, or remove it: without the preference, the object goes nowhere"))
+    };
+    plane.federated.iter().filter_map(of).collect()
 }
 
 fn about_cluster(code: &'static str, cluster: &Cluster, message: String) -> Finding {

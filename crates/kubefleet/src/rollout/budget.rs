@@ -32,7 +32,7 @@ pub fn eviction(
         PlacementType::PickAll | PlacementType::PickFixed => 0,
     };
     let available = rows - unavailable;
-    let room = match budget.map(spec::<BudgetSpec>).transpose()? {
+    let disruptions_allowed = match budget.map(spec::<BudgetSpec>).transpose()? {
         Some(BudgetSpec { max_unavailable: Some(most), .. }) => {
             most.rounded_up(wanted).saturating_sub(unavailable)
         }
@@ -41,7 +41,7 @@ pub fn eviction(
         }
         _ => 1,
     };
-    let allowed = policy.placement_type != PlacementType::PickFixed && room > 0;
+    let allowed = policy.placement_type != PlacementType::PickFixed && disruptions_allowed > 0;
     Ok(Eviction { allowed, available })
 }
 

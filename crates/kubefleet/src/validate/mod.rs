@@ -132,6 +132,17 @@ fn run(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     refusals.findings.push(warning.at(state.pointer()).help(help));
 }
 
+/// The finding about a placement `PickFixed` that names no cluster.
+pub(super) fn names_nothing(placement: &Object) -> Finding {
+    let body = Cursor::new(&placement.body);
+    let policy = body.field("spec").field("policy");
+    let names = policy.field("clusterNames");
+    let at = if names.present() { names } else { policy.field("placementType") };
+    let message = format!("{} picks no cluster: `PickFixed` without `clusterNames`", placement.id);
+    let help = "name the clusters in `clusterNames`, or write `placementType: PickAll` for all";
+    Finding::warning("no-effect", placement, message).at(at.pointer()).help(help)
+}
+
 /// The rules of `MemberCluster`.
 fn member(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     let mut taints = BTreeSet::new();

@@ -69,8 +69,9 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
     let mut transaction = repository.transaction()?;
     for update in updates {
         let name = full(&update.branch);
-        transaction.lock_ref(&name).map_err(|e| match e.code() {
-            ErrorCode::Locked => Error::Locked(update.branch.clone()),
+        transaction.lock_ref(&name).map_err(|e| match (e.code(), excluding(repository, &update.branch)) {
+            (ErrorCode::Locked, _) => Error::Locked(update.branch.clone()),
+            (_, Some(other)) => Error::Excluded { branch: update.branch.clone(), other },
             _ => Error::Git(e),
         })?;
         if tip(repository, &update.branch)? != update.from {
@@ -79,6 +80,15 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
         transaction.set_target(&name, update.to, None, why)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// A branch that cannot exist together with `branch`, because the name of one is a folder in the name of the other.
+fn excluding(repository: &Repository, branch: &str) -> Option<String> {
+    let branches = repository.branches(Some(git2::BranchType::Local)).ok()?;
+    let names = branches.flatten().filter_map(|(other, _)| Some(other.name().ok()??.to_owned()));
+    let within =
+        |folder: &str, name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    names.filter(|other| within(branch, other) || within(other, branch)).min()
 }
 
 /// The commit of a local branch.

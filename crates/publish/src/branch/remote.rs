@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use git2::{Oid, Repository};
+use git2::{ErrorCode, Oid, Repository};
 
 use super::advance::{full, tip};
 use super::{Error, Update};
@@ -56,6 +56,7 @@ impl Remote {
 
     /// The commits of the remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
     pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
+        self.exists(repository)?;
         let git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
         let listed = git.run()?;
         let mut branches = BTreeMap::new();
@@ -75,6 +76,17 @@ impl Remote {
             odb.refresh()?;
         }
         Ok(branches)
+    }
+
+    /// Refuses a name that git would not find; URLs and paths are left to git.
+    fn exists(&self, repository: &Repository) -> Result<(), Error> {
+        let is_name = !self.address.contains(['/', ':', '\\']);
+        match repository.find_remote(&self.address) {
+            Err(e) if is_name && e.code() == ErrorCode::NotFound => {
+                Err(Error::NoRemote(self.address.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn fetch(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {

@@ -87,8 +87,8 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
         buffer.resize(text.len() + 1, 0);
     }
     let mut filled = 0;
-    while let Some(room) = buffer.get_mut(filled..=text.len()).filter(|room| !room.is_empty()) {
-        match rustix::io::read(&file, room) {
+    while let Some(rest) = buffer.get_mut(filled..=text.len()).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(&file, rest) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => continue,

@@ -154,19 +154,23 @@ fn word(change: &PlacementChange) -> &'static str {
 
 /// An object without a policy on one side only, and what changed about it.
 fn unmatched(changes: &Changes) -> impl Iterator<Item = (&ObjectRef, &'static str)> {
-    // An object with a placement on the other side is one that a policy matched there.
-    let was_placed = |object: &ObjectRef| changes.placements.iter().any(|change| change.object == *object);
+    // An object with a placement on the other side is one that a policy matched there, or that was placed
+    // without one.
+    let placement = |object: &ObjectRef| changes.placements.iter().find(|change| change.object == *object);
     let added = changes.unmatched.added.iter().map(move |object| {
-        let what = if was_placed(object) {
-            "no policy matches it any more"
-        } else {
-            "new, and no policy matches it"
+        let what = match placement(object) {
+            Some(change) if change.policy.from.is_none() => "placed without a policy before, and nowhere now",
+            Some(_) => "no policy matches it any more",
+            None => "new, and no policy matches it",
         };
         (object, what)
     });
     let removed = changes.unmatched.removed.iter().map(move |object| {
-        let what =
-            if was_placed(object) { "a policy matches it now" } else { "deleted; no policy matched it" };
+        let what = match placement(object) {
+            Some(change) if change.policy.to.is_none() => "placed now, without a policy",
+            Some(_) => "a policy matches it now",
+            None => "deleted; no policy matched it",
+        };
         (object, what)
     });
     added.chain(removed)

@@ -52,30 +52,30 @@ impl Reconciler<'_> {
         // A local dry run predicts the server's answers. Drift does not, because a correction would get those
         // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
-        let asked = drift || options.dry_run != Some(DryRun::Client);
-        self.with(asked, |deciding| {
+        let dry_run_first = drift || options.dry_run != Some(DryRun::Client);
+        self.with(dry_run_first, |deciding| {
             // Correcting drift does not deploy the commit.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
             let remember = options.remember.filter(|_| !drift);
             let remember = remember.map(|surveyed| remembered(self.session, surveyed.newest.as_ref()));
-            let how = ApplyOptions {
+            let apply_options = ApplyOptions {
                 inventory: deciding.rules.inventory,
                 repo: repo.as_ref(),
                 moved: self.moved.as_ref(),
                 dry_run: options.dry_run,
                 remember: remember.as_ref(),
                 without_memory: options.without_memory,
-                asked,
+                dry_run_first,
                 narrow: self.options.only.is_some(),
                 wait: options.wait,
                 fence: options.fence.clone(),
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);
-            let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
+            let mut all = Reconciled { predicted: !dry_run_first, ..Reconciled::default() };
             let mut unread = BTreeSet::new();
-            for outcome in federate_live::apply(access, &desired_states, &decider, &how)? {
+            for outcome in federate_live::apply(access, &desired_states, &decider, &apply_options)? {
                 if !outcome.read {
                     unread.insert(outcome.cluster.clone());
                 }
@@ -124,17 +124,17 @@ impl Reconciler<'_> {
     }
 
     fn desired_states(&self) -> Vec<DesiredState<'_>> {
-        let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
+        let mut objects: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {
-                wanted.entry(cluster).or_default().push((&one.object, &one.body));
+                objects.entry(cluster).or_default().push((&one.object, &one.body));
             }
         }
-        let job = |cluster: &Cluster| DesiredState {
+        let of_cluster = |cluster: &Cluster| DesiredState {
             cluster: cluster.name.clone(),
-            wanted: wanted.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
+            objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
         };
-        self.clusters().map(job).collect()
+        self.clusters().map(of_cluster).collect()
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Parts are written before they are named, and removed when they are no longer named: a process that is killed leaves the
-//! old memory or the new one. The digest shows whether somebody has edited parts.
+//! old memory or the new one. The digest shows whether parts were edited.
 //!
 //! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 

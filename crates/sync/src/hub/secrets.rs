@@ -28,11 +28,12 @@ impl Hub {
     pub fn secret(&self, loaded: &Loaded, name: &str, default_account: Option<&str>) -> Result<Keys, String> {
         let namespace = &loaded.sync.metadata.namespace;
         let user = user(&loaded.sync, default_account);
-        let told = |why: String| format!("the Secret {namespace}/{name} {why}");
+        let of_secret = |why: String| format!("the Secret {namespace}/{name} {why}");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let found =
-            self.find_as(user.as_ref(), &path).map_err(|error| told(format!("cannot be read: {error}")))?;
-        let found = found.ok_or_else(|| told("does not exist".to_owned()))?;
+        let found = self
+            .find_as(user.as_ref(), &path)
+            .map_err(|error| of_secret(format!("cannot be read: {error}")))?;
+        let found = found.ok_or_else(|| of_secret("does not exist".to_owned()))?;
         let data: BTreeMap<String, ByteString> =
             serde_json::from_value(found["data"].clone()).unwrap_or_default();
         Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
@@ -81,8 +82,9 @@ impl Hub {
             let text = text.ok_or_else(|| {
                 format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
             })?;
-            let told = |error| format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name);
-            base.given = Some(Kubeconfig::self_contained(text).map_err(told)?);
+            let of_secret =
+                |error| format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name);
+            base.given = Some(Kubeconfig::self_contained(text).map_err(of_secret)?);
         }
         if sync.spec.hub.is_some() {
             let context = if let Some(context) = context {

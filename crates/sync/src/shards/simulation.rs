@@ -135,9 +135,9 @@ impl Leases for LeaderLease<'_> {
 /// Where the thread is that renews Leases.
 enum Renewing {
     Pause,
-    Asked(u64),
-    Answered { asked: u64, list: Vec<Lease> },
-    Answering { asked: u64, answered: u64, list: Vec<Lease>, sent: u64 },
+    Requested(u64),
+    Answered { requested_at: u64, list: Vec<Lease> },
+    Answering { requested_at: u64, answered_at: u64, list: Vec<Lease>, sent: u64 },
     Sending(Vec<Request>),
 }
 
@@ -296,17 +296,19 @@ impl World {
     fn renew(&mut self, process: &mut Process) -> u64 {
         let now = self.now;
         process.renewing = match std::mem::replace(&mut process.renewing, Renewing::Pause) {
-            Renewing::Pause => Renewing::Asked(now),
-            Renewing::Asked(asked) => Renewing::Answered { asked, list: self.servers.list() },
-            Renewing::Answered { asked, list } => {
-                Renewing::Answering { asked, answered: now, list, sent: now }
+            Renewing::Pause => Renewing::Requested(now),
+            Renewing::Requested(requested_at) => {
+                Renewing::Answered { requested_at, list: self.servers.list() }
             }
-            Renewing::Answering { asked, answered, list, sent } => {
+            Renewing::Answered { requested_at, list } => {
+                Renewing::Answering { requested_at, answered_at: now, list, sent: now }
+            }
+            Renewing::Answering { requested_at, answered_at, list, sent } => {
                 let renewal = process.replica.renewal(&list);
                 if let Some(true) = renewal.and_then(|lease| self.send(Write::Lease(lease))) {
                     process.replica.renewed(time(sent), time(now));
                 }
-                let requests = process.replica.requests(&list, time(asked), time(answered));
+                let requests = process.replica.requests(&list, time(requested_at), time(answered_at));
                 Renewing::Sending(requests)
             }
             Renewing::Sending(mut requests) => {
@@ -374,8 +376,8 @@ impl World {
         }
         let lost = self.faulty() && self.random.one_in(12);
         let leases = LeaderLease { servers: RefCell::new(&mut self.servers), lost };
-        let wanted = (LEADER, process.identity.as_str(), TIMES.lease.as_secs());
-        if claim(&leases, wanted, &mut process.observed, || time(now)) == Ok(true) {
+        let claimed = (LEADER, process.identity.as_str(), TIMES.lease.as_secs());
+        if claim(&leases, claimed, &mut process.observed, || time(now)) == Ok(true) {
             process.leads = Some(now);
         }
         5_000 + self.delay()

@@ -26,7 +26,7 @@ use federate_kubernetes::{ClusterName, Object};
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// What is read of each member.
-pub struct Look<'l> {
+pub struct SnapshotOptions<'l> {
     /// The `ApplySet` of the managed objects.
     pub set: &'l Inventory,
     /// What the schedulers look at.
@@ -39,16 +39,16 @@ pub struct Look<'l> {
 
 /// What was read of a member.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct MemberSnapshot {
     /// The cluster.
     pub cluster: ClusterName,
     /// Its state and objects, or why it cannot be read.
-    pub found: Result<Seen, Error>,
+    pub found: Result<MemberState, Error>,
 }
 
 /// The state and the objects of a member.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct MemberState {
     /// The state from which the status is computed, where it is needed.
     pub observation: Option<Observation>,
     /// The version of Kubernetes, if the cluster reports it.
@@ -62,14 +62,18 @@ pub struct Seen {
 /// # Errors
 ///
 /// What keeps every cluster from being reached.
-pub fn look(access: &Access, jobs: &[DesiredState<'_>], look: &Look<'_>) -> Result<Vec<Looked>, Error> {
-    each(access, jobs, |runtime, ways, job| {
-        let time = ways.timeout().unwrap_or(PATIENCE);
+pub fn read_members(
+    access: &Access,
+    desired_states: &[DesiredState<'_>],
+    options: &SnapshotOptions<'_>,
+) -> Result<Vec<MemberSnapshot>, Error> {
+    each(access, desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
         let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(ways, &job.cluster).await?;
-            member(&client, job, look).await
+            let client = target::to(connections, &desired.cluster).await?;
+            member(&client, desired, options).await
         }));
-        Looked { cluster: job.cluster.clone(), found }
+        MemberSnapshot { cluster: desired.cluster.clone(), found }
     })
 }
 
@@ -81,21 +85,21 @@ pub type ObservedCluster = (ClusterName, Result<Observation, Error>);
 /// # Errors
 ///
 /// What keeps every cluster from being reached.
-pub fn status(
+pub fn read_status(
     access: &Access,
     clusters: &[ClusterName],
     now: Timestamp,
 ) -> Result<Vec<ObservedCluster>, Error> {
-    let job = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), wanted: Vec::new() };
-    let jobs: Vec<DesiredState<'_>> = clusters.iter().map(job).collect();
-    each(access, &jobs, |runtime, ways, job| {
-        let time = ways.timeout().unwrap_or(PATIENCE);
+    let of_cluster = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
+    let desired: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
+    each(access, &desired, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
         let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(ways, &job.cluster).await?;
+            let client = target::to(connections, &desired.cluster).await?;
             let version = version(&client).await?;
-            Ok(Observation { version, ..observation(&client, &job.cluster, now).await? })
+            Ok(Observation { version, ..observation(&client, &desired.cluster, now).await? })
         }));
-        (job.cluster.clone(), found)
+        (desired.cluster.clone(), found)
     })
 }
 
@@ -105,37 +109,41 @@ async fn version(client: &Client) -> Result<Option<String>, Error> {
     Ok(version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned))
 }
 
-async fn member(client: &Client, job: &DesiredState<'_>, look: &Look<'_>) -> Result<Seen, Error> {
+async fn member(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    options: &SnapshotOptions<'_>,
+) -> Result<MemberState, Error> {
     let version = version(client).await?;
-    let mut seen = Seen { version: version.clone(), ..Seen::default() };
-    if (look.status)(&job.cluster) {
-        seen.observation =
-            Some(Observation { version, ..observation(client, &job.cluster, look.now).await? });
+    let mut found = MemberState { version: version.clone(), ..MemberState::default() };
+    if (options.status)(&desired.cluster) {
+        found.observation =
+            Some(Observation { version, ..observation(client, &desired.cluster, options.now).await? });
     }
-    let how = ApplyOptions {
-        inventory: look.set,
+    let read_options = ApplyOptions {
+        inventory: options.set,
         repo: None,
         moved: None,
         dry_run: Some(DryRun::Client),
         remember: None,
         without_memory: false,
-        asked: false,
+        dry_run_first: false,
         narrow: false,
         wait: None,
         fence: None,
         progress: &NoProgress,
     };
-    let state = read(client, job, &how).await?;
-    seen.objects = state.live.objects(&job.cluster).to_vec();
-    let scopes = look.reads.objects.iter();
+    let state = read(client, desired, &read_options).await?;
+    found.objects = state.live.objects(&desired.cluster).to_vec();
+    let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
         let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
         Some(List { kind, namespace: scope.namespace.clone(), selector: None })
     });
-    seen.objects.extend(objects(client, lists, &job.cluster).await?);
-    seen.objects.sort_by(|a, b| a.id.cmp(&b.id));
-    seen.objects.dedup_by(|a, b| a.id == b.id);
-    Ok(seen)
+    found.objects.extend(objects(client, lists, &desired.cluster).await?);
+    found.objects.sort_by(|a, b| a.id.cmp(&b.id));
+    found.objects.dedup_by(|a, b| a.id == b.id);
+    Ok(found)
 }
 
 struct NoProgress;
@@ -233,8 +241,8 @@ fn keep(value: &mut Value, key: &str, fields: &[&str]) {
 /// # Errors
 ///
 /// If the hub cannot be reached, or if a kind may not be listed.
-pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
-    read_hub(access, context, &|group, kind| {
+pub fn read_hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Object>, Error> {
+    read_kinds(access, context, &|group, kind| {
         let group = wanted.iter().find(|wanted| wanted.group == group);
         group.is_some_and(|group| kind.is_none_or(|k| group.kinds.is_empty() || group.kinds.contains(&k)))
     })
@@ -245,12 +253,12 @@ pub fn hub(access: &Access, context: &str, wanted: &[HubKinds]) -> Result<Vec<Ob
 /// # Errors
 ///
 /// If the hub cannot be reached, or if a kind may not be listed.
-pub fn inventory(
+pub fn read_inventory(
     access: &Access,
     context: &str,
     kinds: &BTreeSet<(String, String)>,
 ) -> Result<Vec<Object>, Error> {
-    read_hub(access, context, &|group, kind| {
+    read_kinds(access, context, &|group, kind| {
         kinds.iter().any(|(g, k)| g == group && kind.is_none_or(|kind| kind == k))
     })
 }
@@ -258,15 +266,15 @@ pub fn inventory(
 /// Whether objects of a group are read; those of a kind, if one is given.
 type Wanted<'w> = &'w dyn Fn(&str, Option<&str>) -> bool;
 
-fn read_hub(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<Object>, Error> {
-    let ways = access.read(1)?;
+fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<Object>, Error> {
+    let connections = access.read(1)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     let read = runtime.block_on(within(Some(access.timeout.unwrap_or(PATIENCE)), async {
-        let client = target::hub_server(&ways, context).await?;
+        let client = target::hub_server(&connections, context).await?;
         let mut lists = Vec::new();
         for version in discover::versions(&client, false).await? {
             let Some((group, _)) = version.split_once('/').filter(|(group, _)| wanted(group, None)) else {

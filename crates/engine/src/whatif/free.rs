@@ -15,7 +15,7 @@ use federate_kubernetes::quantity::Quantity;
 /// The free part of a resource of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Room {
+pub struct FreeResource {
     /// The cluster.
     pub cluster: String,
     /// The resource that is closest to its limit.
@@ -29,7 +29,7 @@ pub struct Room {
 }
 
 /// The tightest resource of each cluster that runs and whose free resources are known, the tightest first.
-pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
+pub(super) fn tightest(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<FreeResource> {
     let mut used = capacity::Amounts::new();
     for (object, new) in after.plan.rows.iter() {
         let changed = changed(variation::row(baseline.plan, object), new.as_ref());
@@ -44,15 +44,15 @@ pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
             }
         }
     }
-    let mut rooms = Vec::new();
+    let mut tightest = Vec::new();
     for cluster in after.clusters.iter().filter(|c| !after.down.contains(&c.name)) {
         let Some(known) = &cluster.capacity else { continue };
         let resources = known.allocatable.iter().filter(|(_, amount)| amount.nanos() > 0);
-        let room = |(name, amount): (&String, &Quantity)| {
+        let free_resource = |(name, amount): (&String, &Quantity)| {
             let free = known.available.get(name).copied().unwrap_or_default().nanos();
             let free = free - used.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or(0);
             let percent = (free * 100).div_euclid(amount.nanos());
-            Room {
+            FreeResource {
                 cluster: cluster.name.to_string(),
                 resource: name.clone(),
                 free: shown(name, free),
@@ -60,10 +60,10 @@ pub(super) fn rooms(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<Room> {
                 percent: i64::try_from(percent).unwrap_or(i64::MIN),
             }
         };
-        rooms.extend(resources.map(room).min_by_key(|room| room.percent));
+        tightest.extend(resources.map(free_resource).min_by_key(|resource| resource.percent));
     }
-    rooms.sort_by(|a, b| (a.percent, &a.cluster).cmp(&(b.percent, &b.cluster)));
-    rooms
+    tightest.sort_by(|a, b| (a.percent, &a.cluster).cmp(&(b.percent, &b.cluster)));
+    tightest
 }
 
 /// The clusters in which two rows of an object have different replicas, with the difference.

@@ -10,7 +10,7 @@ use federate_engine::actions::Inventory;
 use federate_engine::actions::cluster::{Desired, desired};
 use federate_engine::snapshot::Captured;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
-use federate_live::look::{self, Look, Looked, look};
+use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_inventory, read_members, read_status};
 use federate_live::{Access, DesiredState, Error};
 use federate_repo::{Claims, Role};
 
@@ -23,26 +23,26 @@ impl Session {
     /// # Errors
     ///
     /// What keeps every cluster from being reached.
-    pub fn look(
+    pub fn read_members(
         &self,
         access: &Access,
         set: &Inventory,
         clusters: &[ClusterName],
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
-    ) -> Result<Vec<Looked>, Error> {
+    ) -> Result<Vec<MemberSnapshot>, Error> {
         let rendered: Vec<Desired> = desired(&self.rendering().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
-        let wanted: BTreeMap<&ObjectRef, &Value> =
+        let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &desired.body)).collect();
-        let job = |cluster: &ClusterName| DesiredState {
+        let of_cluster = |cluster: &ClusterName| DesiredState {
             cluster: cluster.clone(),
-            wanted: wanted.iter().map(|(object, body)| (*object, *body)).collect(),
+            objects: objects.iter().map(|(object, body)| (*object, *body)).collect(),
         };
-        let jobs: Vec<DesiredState<'_>> = clusters.iter().map(job).collect();
+        let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
         let mut reads = self.cluster_reads();
         reads.capacity.clear();
-        look(access, &jobs, &Look { set, reads: &reads, status, now })
+        read_members(access, &desired_states, &SnapshotOptions { set, reads: &reads, status, now })
     }
 
     /// The inventory objects of the repo, with the status that their control planes would compute from the members now.
@@ -55,7 +55,7 @@ impl Session {
         let names: Vec<ClusterName> = self.clusters().iter().map(|cluster| cluster.name.clone()).collect();
         let mut captured = Captured { taken: Some(now), ..Captured::default() };
         let mut seen = BTreeMap::new();
-        for (cluster, found) in look::status(access, &names, now)? {
+        for (cluster, found) in read_status(access, &names, now)? {
             match found {
                 Ok(observation) => drop(seen.insert(cluster.to_string(), observation)),
                 Err(why) => drop(captured.failed.insert(cluster.to_string(), why.to_string())),
@@ -79,7 +79,7 @@ impl Session {
     pub fn status_on_hub(&self, access: &Access, context: &str) -> Result<Captured, Error> {
         let ids: BTreeSet<&ObjectRef> = self.clusters().iter().map(|cluster| &cluster.id).collect();
         let kinds = ids.iter().map(|id| (id.group().to_owned(), id.kind.clone())).collect();
-        let mut objects = look::inventory(access, context, &kinds)?;
+        let mut objects = read_inventory(access, context, &kinds)?;
         objects.retain(|object| {
             matches!(
                 self.dialects().role(&object.id.api_version, &object.id.kind),

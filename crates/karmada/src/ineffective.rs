@@ -1,0 +1,204 @@
+//! Parts of policies that Karmada accepts and that change nothing: empty lists of clusters, weights of clusters that
+//! the placement does not select, and overriders that remove what is not there.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use federate_kubernetes::schema::{Cursor, similar};
+use federate_kubernetes::{Cluster, Finding, Object, finding};
+
+use super::Karmadas;
+use super::api::AffinityTerm;
+use super::matching::Policy;
+use super::overrides::{OverridePolicy, containers_path};
+
+/// The most names that a message lists.
+const LISTED: usize = 5;
+
+/// The longest option of a command that a message shows.
+const LONGEST_OPTION: usize = 40;
+
+/// The findings about all policies.
+pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for policy in plane.policies.iter() {
+        let body = Cursor::new(&policy.object.body);
+        let placement = body.field("spec").field("placement");
+        found.extend(selects_all(policy.object, &placement.field("clusterAffinity")));
+        let terms = placement.field("clusterAffinities");
+        found.extend(terms.items().filter_map(|term| selects_all(policy.object, &term)));
+        found.extend(weights(policy, &placement.field("replicaScheduling"), plane.clusters));
+    }
+    for policy in plane.overrides.iter() {
+        let body = Cursor::new(&policy.object.body);
+        let spec = body.field("spec");
+        let selected: Vec<&Value> = (plane.templates.iter())
+            .filter(|template| policy.selects(&template.object))
+            .map(|template| &template.object.body)
+            .collect();
+        for rule in spec.field("overrideRules").items().chain([spec]) {
+            found.extend(selects_all(policy.object, &rule.field("targetCluster")));
+            found.extend(removals(plane, policy, &rule.field("overriders"), &selected));
+        }
+    }
+    found
+}
+
+fn no_effect(
+    object: &Object,
+    at: &Cursor<'_>,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> Finding {
+    Finding::warning("no-effect", object, message.into()).at(at.pointer()).help(help)
+}
+
+/// The finding about an empty list of names, which does not mean what it seems to.
+fn selects_all(object: &Object, affinity: &Cursor<'_>) -> Option<Finding> {
+    let names = affinity.field("clusterNames");
+    let others = ["labelSelector", "fieldSelector", "exclude"];
+    if !names.present() || names.filled() || others.iter().any(|key| affinity.field(key).present()) {
+        return None;
+    }
+    let help = "name the clusters, or remove the empty list if every cluster is meant";
+    Some(no_effect(object, &names, "an empty `clusterNames` selects every cluster", help))
+}
+
+/// The findings about weights that no replica is divided by.
+fn weights(policy: &Policy<'_>, scheduling: &Cursor<'_>, clusters: &[Cluster]) -> Vec<Finding> {
+    let preference = scheduling.field("weightPreference");
+    let placement = &policy.spec.placement;
+    let Some(typed) = &placement.replica_scheduling else { return Vec::new() };
+    let Some(weights) = &typed.weight_preference else { return Vec::new() };
+    if preference.present() && typed.replica_scheduling_type != "Divided" {
+        let message = "`weightPreference` has no effect: replicas are not divided";
+        let help = "set `replicaSchedulingType: Divided` and `replicaDivisionPreference: Weighted`";
+        return vec![no_effect(policy.object, &preference, message, help)];
+    }
+    let of_term = |term: &AffinityTerm, cluster: &Cluster| {
+        let mut overflow = term.overflow_affinities.iter();
+        term.affinity.matches(cluster) || overflow.any(|one| one.affinity.matches(cluster))
+    };
+    let terms = &placement.cluster_affinities;
+    let selected = |cluster: &Cluster| {
+        placement.cluster_affinity.as_ref().is_none_or(|affinity| affinity.matches(cluster))
+            && (terms.is_empty() || terms.iter().any(|term| of_term(term, cluster)))
+    };
+    let mut found = Vec::new();
+    for (weight, at) in weights.static_weight_list.iter().zip(preference.field("staticWeightList").items()) {
+        let targets: Vec<&Cluster> =
+            clusters.iter().filter(|cluster| weight.target_cluster.matches(cluster)).collect();
+        if !targets.is_empty() && !targets.iter().any(|cluster| selected(cluster)) {
+            let names: Vec<&str> = targets.iter().map(|cluster| cluster.name.as_ref()).collect();
+            let message = format!(
+                "the weight is for {}, which the cluster affinity of the policy does not select",
+                finding::list(&names, LISTED)
+            );
+            let help = "correct the clusters of the weight, or select them in the cluster affinity";
+            found.push(no_effect(policy.object, &at, message, help));
+        }
+    }
+    found
+}
+
+/// The findings about overriders that remove words, labels or annotations that no selected template has.
+fn removals(
+    plane: &Karmadas<'_>,
+    policy: &OverridePolicy<'_>,
+    overriders: &Cursor<'_>,
+    selected: &[&Value],
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (list, field) in [("commandOverrider", "command"), ("argsOverrider", "args")] {
+        for change in overriders.field(list).items().filter(|one| one.field("operator").text() == "remove") {
+            let container = change.field("containerName");
+            let Some(mut there) = words(selected, container.text(), field) else { continue };
+            there.extend(added(plane, list, |one| {
+                one.field("value").items().map(|v| v.text().to_owned()).collect()
+            }));
+            for word in change.field("value").items().filter(|word| !there.contains(word.text())) {
+                let what = match word.text() {
+                    option if is_option(option) => format!("does not contain `{option}`, which this removes"),
+                    _ => "does not contain the word that this removes".to_owned(),
+                };
+                let message = format!("`{field}` of the container `{}` {what}", container.text());
+                found.push(no_effect(policy.object, &word, message, near(word.text(), &there)));
+            }
+        }
+    }
+    for (list, field) in [("labelsOverrider", "labels"), ("annotationsOverrider", "annotations")] {
+        let changes = overriders.field(list).items();
+        for change in changes.filter(|one| ["remove", "replace"].contains(&one.field("operator").text())) {
+            let mut there = keys(selected, field);
+            there.extend(added(plane, list, |one| map_keys(&one.field("value"))));
+            let value = change.field("value");
+            for key in map_keys(&value).into_iter().filter(|key| !there.contains(key)) {
+                // Karmada adds labels and annotations of its own.
+                if selected.is_empty() || key.contains("karmada.io") {
+                    continue;
+                }
+                let operator = change.field("operator");
+                let one = field.trim_end_matches('s');
+                let message =
+                    format!("no object that it selects has the {one} `{key}` to {}", operator.text());
+                found.push(no_effect(policy.object, &value.entry(&key), message, near(&key, &there)));
+            }
+        }
+    }
+    found
+}
+
+/// The words of a container in the templates that have it; `None` if none has.
+fn words(selected: &[&Value], container: &str, field: &str) -> Option<BTreeSet<String>> {
+    let all = selected.iter().filter_map(|body| body.pointer(containers_path(body)?)?.as_array()).flatten();
+    let mut named = all.filter(|one| one.get("name").and_then(Value::as_str) == Some(container)).peekable();
+    named.peek()?;
+    let words = named.filter_map(|one| one.get(field)?.as_array()).flatten();
+    Some(words.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+fn keys(selected: &[&Value], field: &str) -> BTreeSet<String> {
+    let maps = selected.iter().filter_map(|body| body.get("metadata")?.get(field)?.as_object());
+    maps.flat_map(|map| map.keys().cloned()).collect()
+}
+
+fn map_keys(map: &Cursor<'_>) -> Vec<String> {
+    map.value().as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+/// What the overriders of all policies add, in lists of this name.
+fn added(plane: &Karmadas<'_>, list: &str, of: impl Fn(&Cursor<'_>) -> Vec<String>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for policy in plane.overrides.iter() {
+        let body = Cursor::new(&policy.object.body);
+        let spec = body.field("spec");
+        for rule in spec.field("overrideRules").items().chain([spec]) {
+            let changes = rule.field("overriders").field(list);
+            for change in changes.items().filter(|one| one.field("operator").text() == "add") {
+                all.extend(of(&change));
+            }
+        }
+    }
+    all
+}
+
+/// Whether a word is the name of an option, and not a value, which may be a credential.
+fn is_option(word: &str) -> bool {
+    word.starts_with('-')
+        && word.len() <= LONGEST_OPTION
+        && word.bytes().all(|b| b == b'-' || b.is_ascii_lowercase())
+}
+
+/// The nearest name that is there, if it may be shown.
+fn near(name: &str, there: &BTreeSet<String>) -> String {
+    let shown: Vec<&str> = there
+        .iter()
+        .map(String::as_str)
+        .filter(|known| is_option(known) || !name.starts_with('-') && !known.starts_with('-'))
+        .collect();
+    match similar(name, &shown) {
+        Some(near) if is_option(near) == is_option(name) => format!("did you mean `{near}`?"),
+        _ => "it is compared as a whole: correct it, or remove the overrider".to_owned(),
+    }
+}
