@@ -200,7 +200,7 @@ impl Members<'_> {
         print_lines("error", &errors);
         print_lines("warning", &report::notes(&actions));
         let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
-        Ok(Some(Done { failed, actions }))
+        Ok(Some(Done { actions, failed }))
     }
 
     /// Whether applying would fail because an object differs and is not adopted. The table shows it.

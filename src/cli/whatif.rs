@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+use super::progress;
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
@@ -158,6 +159,9 @@ impl WhatIf {
         self.args.report(&session, &errors);
         if !errors.is_empty() && !self.args.keep_going {
             return Ok(Exit::Error);
+        }
+        if !self.args.quiet {
+            progress::start("working out the effects");
         }
         let exit = self.answer(&session, &words)?;
         Ok(if errors.is_empty() { exit } else { Exit::Error })
