@@ -61,7 +61,6 @@ impl<'h> Replicas<'h> {
 }
 
 impl Drop for Replicas<'_> {
-    #[expect(clippy::print_stderr, reason = "the logs of the replicas explain a failed test")]
     fn drop(&mut self) {
         for number in 0..self.running.len() {
             self.kill(number);
