@@ -12,6 +12,10 @@ use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit}
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
 
+// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

@@ -20,6 +20,12 @@ Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2
 }
 
 #[test]
+fn a_wide_table_names_every_cluster() {
+    let out = Sandbox::web().run("plan -o wide").code(0).out;
+    assert!(out.contains("  2 × 2: m1 m2\n"), "{out}");
+}
+
+#[test]
 fn json_is_the_plan_of_the_contract() {
     let plan = Sandbox::web().run("plan -o json").code(0).json();
     assert_eq!(plan["apiVersion"], "federate.dev/v1alpha1");

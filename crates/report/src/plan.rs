@@ -46,8 +46,10 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     if !rows.is_empty() {
         let _ = writeln!(out, "{}", style.bold(columns.head().trim_end()));
     }
+    // The number of clusters whose names need not be listed.
+    let all = if context.wide { usize::MAX } else { context.clusters };
     for row in &rows {
-        let places = places(row.placement, context.clusters, columns.places, full, style);
+        let places = places(row.placement, all, columns.places, full, style);
         columns.write(&mut out, row, &places);
     }
     unmatched(&mut out, plan, &columns, full, style);
