@@ -239,14 +239,6 @@ pub enum InventorySource {
     Hub,
 }
 
-impl InventorySource {
-    /// Whether the repo says everything about the clusters.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-    pub(crate) fn is_repo(&self) -> bool {
-        *self == Self::Repo
-    }
-}
-
 /// Whether the objects in member clusters are deleted with a Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeletionPolicy {

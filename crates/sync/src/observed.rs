@@ -33,6 +33,14 @@ pub(crate) struct Observed {
     objects: BTreeMap<String, Object>,
 }
 
+impl InventorySource {
+    /// Whether the repo says everything about the clusters.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+    pub(crate) fn is_repo(&self) -> bool {
+        *self == Self::Repo
+    }
+}
+
 impl Round<'_> {
     /// Reads the status of the clusters, if the repo does not say it.
     pub(crate) fn observe(
@@ -58,8 +66,9 @@ impl Round<'_> {
             let session = sessions.take(opened, state.memory()?.as_ref());
             sessions.put(opened, session);
         }
-        let before = sessions.observed.take().map(|observed| observed.objects).unwrap_or_default();
         let Some(session) = sessions.read(opened) else { return Ok(()) };
+        // What was read before stays if nothing can be read now.
+        let before = sessions.observed.as_ref().map(|observed| observed.objects.clone()).unwrap_or_default();
         sessions.observed = Some(self.read_status(session, before)?);
         Ok(())
     }
