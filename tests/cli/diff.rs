@@ -214,20 +214,6 @@ fn what_is_gone_would_be_pruned() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_yet_is_empty() {
-    let sandbox = web();
-    sandbox.write("new/clusters.yaml", sandbox.read("clusters.yaml"));
-    sandbox.write("new/c.yaml", configs(1, "a"));
-    sandbox.write("new/p.yaml", everywhere("ConfigMap"));
-    let out = sandbox.run("diff new --from main -q").code(1).out;
-    assert!(out.contains("ConfigMap shop/c0000"), "{out}");
-    commit(&sandbox);
-    assert!(sandbox.run("diff new --from main~1 --to main -q").code(1).out.contains("ConfigMap shop/c0000"));
-    let both = sandbox.run("diff new --from main~1 --to main~1").code(2);
-    assert!(both.err.contains("revision `main~1` has no folder `new`"), "{}", both.err);
-}
-
-#[test]
 fn values_of_secrets_never_show() {
     let sandbox = committed(Sandbox::web().file("secret.yaml", SECRET).file("p.yaml", everywhere("Secret")));
     sandbox.write("secret.yaml", SECRET.replace("correct-horse", "battery-staple"));

@@ -9,6 +9,7 @@ use git2::Oid;
 
 use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
+use federate_engine::previous;
 use federate_repo::Source;
 use federate_session::{Options, Provenance, Session, Update};
 use federate_source::WorkTree;
@@ -227,4 +228,15 @@ fn between(before: &Version, now: &Version, place: Option<&Place>) -> Option<Vec
         }
         _ => None,
     }
+}
+
+/// The digest of all that a session renders.
+pub(crate) fn rendering(session: &Session) -> String {
+    let plan = previous::write(session.plan());
+    let manifests = session.rendering().manifests.iter();
+    let texts = manifests.flat_map(|manifest| {
+        let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
+        clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()
+    });
+    digest(std::iter::once(plan.as_bytes()).chain(texts))
 }

@@ -12,7 +12,6 @@ use jiff::Timestamp;
 
 use federate_engine::actions::RepoRef;
 use federate_engine::change::DigestKey;
-use federate_engine::previous;
 use federate_live::Access;
 use federate_session::Session;
 
@@ -28,8 +27,8 @@ use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
 use crate::shards::{Shares, Turn};
-use crate::state::{Accepted, SyncState, digest};
-use crate::status::Reason;
+use crate::state::{Accepted, SyncState};
+use crate::status::{Branch, Reason};
 
 /// The most that a round may delete by default, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
@@ -295,8 +294,9 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        Polled { opened, tip, name, reference, .. }: &Polled,
+        polled: &Polled,
     ) -> Result<Outcome, RoundError> {
+        let Polled { opened, name, .. } = polled;
         let kept = state.memory()?;
         self.must_lead()?;
         sessions.before = None;
@@ -304,38 +304,10 @@ impl Round<'_> {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
             None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
         };
-        let before = state.record.accepted.clone();
         let repo = self.repo(opened);
-        let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before.as_ref());
-        if let Some(former) = before.as_ref().filter(|former| self.rollout().is_some() && former.tip != *tip)
-        {
-            state.keep_former(&former.tip)?;
-        }
-        let rendering = self.start_rollout(state, &session, tip, before.as_ref())?;
-        state.remember(session.plan())?;
-        let unschedulable =
-            session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
-        state.record.status.unschedulable = unschedulable;
-        state.record.status.branches.clone_from(&branches);
-        let branches = branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect();
-        // The repository changes when all clusters are at the revision.
-        let published = before.as_ref().and_then(|accepted| accepted.published.clone());
-        let repository = before.and_then(|accepted| accepted.repository);
-        let tip = tip.clone();
-        let inventory = sessions.inventory().cloned();
-        let accepted = Accepted {
-            tip,
-            branches,
-            done: false,
-            pending: None,
-            repository,
-            rendering,
-            inventory,
-            published,
-        };
-        state.record.accepted = Some(accepted);
-        self.publish(state, &session, (repo.clone(), reference.as_ref()), name)?;
-        state.save()?;
+        let before = state.record.accepted.as_ref();
+        let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
+        self.accept(state, &session, polled, (branches, sessions.inventory().cloned()))?;
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
@@ -368,6 +340,40 @@ impl Round<'_> {
         }
         let message = said.unwrap_or_else(|| format!("read {name}"));
         Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&message) })
+    }
+
+    /// Notes a revision, what it renders and its plan, before the first cluster is changed.
+    fn accept(
+        &self,
+        state: &mut SyncState<'_>,
+        session: &Session,
+        Polled { opened, tip, name, reference, .. }: &Polled,
+        (branches, inventory): (Vec<Branch>, Option<String>),
+    ) -> Result<(), RoundError> {
+        let before = state.record.accepted.clone();
+        if let Some(former) = before.as_ref().filter(|former| self.rollout().is_some() && former.tip != *tip)
+        {
+            state.keep_former(&former.tip)?;
+        }
+        let rendering = self.start_rollout(state, session, tip, before.as_ref())?;
+        state.remember(session.plan())?;
+        let unschedulable =
+            session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
+        state.record.status.unschedulable = unschedulable;
+        state.record.status.branches.clone_from(&branches);
+        state.record.accepted = Some(Accepted {
+            tip: tip.clone(),
+            branches: branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect(),
+            done: false,
+            pending: None,
+            published: before.as_ref().and_then(|accepted| accepted.published.clone()),
+            // The repository changes when all clusters are at the revision.
+            repository: before.and_then(|accepted| accepted.repository),
+            rendering,
+            inventory,
+        });
+        self.publish(state, session, (self.repo(opened), reference.as_ref()), name)?;
+        Ok(state.save()?)
     }
 
     /// Notes that all clusters are at the revision.
@@ -464,17 +470,6 @@ impl Round<'_> {
 /// The names of the clusters of a session.
 pub(crate) fn names(session: &Session) -> impl Iterator<Item = &str> {
     session.clusters().iter().map(|cluster| cluster.name.as_ref())
-}
-
-/// The digest of all that a session renders.
-pub(crate) fn rendering(session: &Session) -> String {
-    let plan = previous::write(session.plan());
-    let manifests = session.rendering().manifests.iter();
-    let texts = manifests.flat_map(|manifest| {
-        let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
-        clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()
-    });
-    digest(std::iter::once(plan.as_bytes()).chain(texts))
 }
 
 impl Spec {

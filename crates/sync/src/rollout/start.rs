@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use federate_session::Session;
 
 use super::progress::{ClusterRevision, ClusterRevisions, Progress};
-use crate::round::{Round, RoundError, rendering};
+use crate::opened::rendering;
+use crate::round::{Round, RoundError};
 use crate::state::{Accepted, SyncState};
 
 impl Round<'_> {

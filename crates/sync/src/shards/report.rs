@@ -14,8 +14,9 @@ use super::driver::Shares;
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted};
 use crate::hub::{Error, JSON};
 use crate::members::Members;
+use crate::opened::rendering;
 use crate::read::Loaded;
-use crate::round::{RoundError, rendering};
+use crate::round::RoundError;
 use crate::state::{digest, spec_digest};
 use crate::status::Reason;
 
