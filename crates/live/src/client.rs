@@ -65,7 +65,7 @@ struct Server {
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
     slots: Semaphore,
-    /// The time until which the server asked for no requests.
+    /// The time until which the server refuses further requests.
     quiet: Mutex<Instant>,
     /// The places of clusters that are worked on at the same time, and the place of this one.
     places: Arc<Semaphore>,
@@ -139,7 +139,7 @@ impl Client {
                     continue;
                 }
                 Err(Miss::Again(error)) => (error, wait, ATTEMPTS),
-                Err(Miss::Busy(error, asked)) => (error, asked, INVITED),
+                Err(Miss::Busy(error, retry_after)) => (error, retry_after, INVITED),
             };
             if attempt == most || begun.elapsed() + pause > PATIENCE {
                 return Err(error.after(attempt));
@@ -222,13 +222,13 @@ impl Client {
         if !repeatable(code, &status, call) {
             return Err(Miss::Lasting(error));
         }
-        let Some(asked) = retry_after(&headers) else { return Err(Miss::Again(error)) };
+        let Some(wait) = retry_after(&headers) else { return Err(Miss::Again(error)) };
         if code == StatusCode::TOO_MANY_REQUESTS {
             // It is about all requests to this server.
             let mut quiet = self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-            *quiet = (*quiet).max(Instant::now() + asked);
+            *quiet = (*quiet).max(Instant::now() + wait);
         }
-        Err(Miss::Busy(error, asked))
+        Err(Miss::Busy(error, wait))
     }
 }
 
@@ -258,8 +258,8 @@ async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, Hea
 /// The pause that the server asks for. A date in place of a number of seconds is ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    let asked = text.trim().parse().ok().map(Duration::from_secs)?;
-    Some(asked.clamp(FIRST_WAIT, LONGEST_WAIT))
+    let wait = text.trim().parse().ok().map(Duration::from_secs)?;
+    Some(wait.clamp(FIRST_WAIT, LONGEST_WAIT))
 }
 
 fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
@@ -309,14 +309,14 @@ mod tests {
 
     #[test]
     fn servers_are_obeyed_within_reason() {
-        let asked = |text: &str| {
+        let parse = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RETRY_AFTER, text.parse().unwrap());
             retry_after(&headers)
         };
-        assert_eq!(asked("3"), Some(Duration::from_secs(3)));
-        assert_eq!(asked("0"), Some(FIRST_WAIT));
-        assert_eq!(asked("86400"), Some(LONGEST_WAIT));
-        assert_eq!(asked("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        assert_eq!(parse("3"), Some(Duration::from_secs(3)));
+        assert_eq!(parse("0"), Some(FIRST_WAIT));
+        assert_eq!(parse("86400"), Some(LONGEST_WAIT));
+        assert_eq!(parse("Fri, 31 Dec 1999 23:59:59 GMT"), None);
     }
 }

@@ -110,7 +110,7 @@ fn older_releases_ignore_the_state_and_the_concurrency() {
 #[test]
 fn approvals_have_the_names_and_labels_of_their_release() {
     let stages = json!([stage("all", &json!([{"type": "Approval"}]), 1)]);
-    let asked = |release: &str, name: &str| {
+    let requested = |release: &str, name: &str| {
         let mut world = hub(&stages, true);
         let mut run = world.get("ClusterStagedUpdateRun", None, "r").unwrap().clone();
         run.body["spec"]["state"] = json!("Run");
@@ -123,9 +123,9 @@ fn approvals_have_the_names_and_labels_of_their_release() {
         assert_eq!(bindings(&writes), 0, "the stage waits");
         Some((target, has_type))
     };
-    assert_eq!(asked("0.1.1", "r-before-all"), None, "there are no tasks before a stage");
-    assert_eq!(asked("0.1.2", "r-before-all"), Some(([true, false], false)));
-    assert_eq!(asked("0.2", "r-before-all"), Some(([false, true], true)));
+    assert_eq!(requested("0.1.1", "r-before-all"), None, "there are no tasks before a stage");
+    assert_eq!(requested("0.1.2", "r-before-all"), Some(([true, false], false)));
+    assert_eq!(requested("0.2", "r-before-all"), Some(([false, true], true)));
 }
 
 #[test]
