@@ -34,7 +34,8 @@ pub(crate) fn many() {
             servers.send("reset");
             running.iter_mut().for_each(Running::mark);
             let begun = Instant::now();
-            let request = json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
+            let request =
+                json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
             servers.send(&format!("merge hub {SYNCS}/many {request}"));
             servers.send("compared hub");
             println!("  nothing changed: the last cluster was compared after {:?}", begun.elapsed());

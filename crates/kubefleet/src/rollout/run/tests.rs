@@ -16,7 +16,7 @@ fn object(kind: &str, name: &str, labels: &Value, body: &Value) -> Object {
 }
 
 /// A hub with a placement on three clusters, and a run without `state` by a strategy with these stages.
-fn hub(stages: &Value, with_snapshot: bool) -> World {
+fn hub(stages: &Value, with_snapshot: bool) -> HubObjects {
     let own = json!({crate::hub::PARENT: "p"});
     let latest = |index: &str| {
         let mut labels = own.clone();
@@ -62,11 +62,11 @@ fn hub(stages: &Value, with_snapshot: bool) -> World {
         snapshot.set_annotation("kubernetes-fleet.io/resource-hash", "h");
         objects.push(snapshot);
     }
-    World::new(objects)
+    HubObjects::new(objects)
 }
 
 /// Reconciles the run so many times, and returns the hub and what was written last.
-fn reconciled(mut world: World, release: &str, times: usize) -> (World, Vec<Write>) {
+fn reconciled(mut world: HubObjects, release: &str, times: usize) -> (HubObjects, Vec<Write>) {
     let id = ObjectRef {
         api_version: API.to_owned(),
         kind: "ClusterStagedUpdateRun".to_owned(),
@@ -82,11 +82,11 @@ fn reconciled(mut world: World, release: &str, times: usize) -> (World, Vec<Writ
     (world, writes)
 }
 
-fn status(world: &World) -> &Value {
+fn status(world: &HubObjects) -> &Value {
     world.get("ClusterStagedUpdateRun", None, "r").unwrap().at(&["status"]).unwrap()
 }
 
-fn condition<'w>(world: &'w World, kind: &str) -> &'w str {
+fn condition<'w>(world: &'w HubObjects, kind: &str) -> &'w str {
     let all = status(world)["conditions"].as_array().unwrap();
     all.iter().find(|condition| condition["type"] == kind).map_or("", |c| c["status"].as_str().unwrap())
 }
