@@ -1,9 +1,14 @@
 //! `spec.inventory` of a Sync: workloads are placed by the status of members, or by that on the control plane.
 
+use std::fs;
+use std::process::Stdio;
+
+use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB};
 use crate::snapshot::{karmada, node, sandbox};
+use crate::sync_objects::until;
 
 const API: &str = "/apis/apps/v1/namespaces/shop/deployments/api";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -29,8 +34,20 @@ fn replicas(sandbox: &Sandbox, path: &str) -> [Value; 2] {
 
 /// Adds a Deployment with four replicas.
 fn add_api(sandbox: &Sandbox) {
+    add(sandbox, "api");
+}
+
+fn add(sandbox: &Sandbox, name: &str) {
     let web = sandbox.read_file("web.yaml");
-    sandbox.write("api.yaml", &web.replace("web", "api").replace("replicas: 8", "replicas: 4"));
+    sandbox.write(&format!("{name}.yaml"), &web.replace("web", name).replace("replicas: 8", "replicas: 4"));
+}
+
+/// The status of both members cannot be read any more, but what is rendered can be applied to them.
+fn hide_status(sandbox: &Sandbox) {
+    for member in ["m1", "m2"] {
+        let fault = Fault::new("list", FaultKind::Status(403)).on("/api/v1/nodes").times(10_000);
+        sandbox.fleet.cluster(member).fault(fault);
+    }
 }
 
 #[test]
@@ -58,6 +75,47 @@ fn workloads_are_placed_by_the_free_resources_of_members() {
     add_api(&sandbox);
     once(&sandbox, "").code(0);
     assert_eq!(replicas(&sandbox, API), [json!(4), json!(0)]);
+}
+
+#[test]
+fn the_last_status_of_members_survives_a_restart() {
+    let sandbox = sandbox();
+    node(&sandbox, "m1", "4");
+    node(&sandbox, "m2", "12");
+    write_sync(&sandbox, "members", "apply: {}");
+    once(&sandbox, "").code(0);
+    assert_eq!(replicas(&sandbox, WEB), [json!(2), json!(6)], "2 and 10 processors are free");
+
+    hide_status(&sandbox);
+    add_api(&sandbox);
+    let ran = once(&sandbox, "").code(0);
+    assert!(ran.err.contains("its status cannot be read, and stays as it was"), "{ran:#?}");
+    assert_eq!(replicas(&sandbox, API), [json!(1), json!(3)], "{ran:#?}");
+
+    // Without the state, the status is that of the repo, which says nothing of processors.
+    fs::remove_file(sandbox.path("state/default/web/members.json")).unwrap();
+    add(&sandbox, "cron");
+    once(&sandbox, "").code(0);
+    assert_ne!(replicas(&sandbox, &API.replace("api", "cron")), [json!(1), json!(3)]);
+}
+
+#[test]
+fn the_last_status_of_members_stays_when_none_can_be_read() {
+    let sandbox = sandbox();
+    node(&sandbox, "m1", "4");
+    node(&sandbox, "m2", "12");
+    sandbox.write_sync("1s", "  inventory: members\n  apply: {}\n");
+    let mut command = sandbox.sync("");
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the workload runs", || sandbox.has("m1", WEB) && sandbox.has("m2", WEB));
+    let before = sandbox.count("m1", "list");
+    hide_status(&sandbox);
+    until("rounds have failed to read the status", || sandbox.count("m1", "list") > before + 3);
+    add_api(&sandbox);
+    until("the new workload runs", || sandbox.has("m1", API) && sandbox.has("m2", API));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(replicas(&sandbox, API), [json!(1), json!(3)]);
 }
 
 #[test]
