@@ -16,9 +16,9 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health, HubKinds, Input,
-    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
-    Starter, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health,
+    HubKinds, Input, LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release,
+    SharedLists, Starter, Subject, Variant,
 };
 
 mod affinity;

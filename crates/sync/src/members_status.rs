@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use federate_engine::snapshot::Captured;
 use federate_kubernetes::Object;
+use federate_session::Lost;
 
 use crate::state::SyncState;
 
@@ -29,7 +30,7 @@ struct MemberStatus {
     /// The version of Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// When it could not be read for the first time since it was read.
+    /// When it could not be reached for the first time since it was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unreachable_since: Option<Timestamp>,
 }
@@ -61,10 +62,19 @@ impl MembersStatus {
             let version = captured.kubernetes.get(&object.id.name).cloned();
             *member = MemberStatus { object: Some(kept(object)), version, unreachable_since: None };
         }
-        for name in captured.failed.keys() {
-            let Some(member) = self.0.get_mut(name) else { continue };
-            member.unreachable_since.get_or_insert(now);
+        for (name, member) in &mut self.0 {
+            if captured.unreachable.contains(name) {
+                member.unreachable_since.get_or_insert(now);
+            } else {
+                member.unreachable_since = None;
+            }
         }
+    }
+
+    /// The members that could not be reached, with the seconds until `now`.
+    pub(crate) fn unreachable(&self, now: Timestamp) -> Lost {
+        let since = self.0.iter().filter_map(|(name, member)| Some((name, member.unreachable_since?)));
+        since.map(|(name, since)| (name.as_str().into(), now.duration_since(since).as_secs())).collect()
     }
 
     /// The inventory objects with the last status, and the versions of Kubernetes.

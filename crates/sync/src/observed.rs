@@ -2,7 +2,7 @@
 //! inventory objects, or what the control plane would compute from the nodes and pods of its members.
 //!
 //! It is read before each round, but not while a revision is being carried out, which goes on by the status that it was
-//! planned by. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
+//! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
 
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use serde_json::Value;
 use federate_engine::previous;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_live::Error;
-use federate_session::Session;
+use federate_session::{Lost, Session};
 
 use crate::api::InventorySource;
 use crate::members_status::MembersStatus;
 use crate::opened::{Opened, SessionCache};
 use crate::round::{Round, RoundError, names};
-use crate::state::{SyncState, digest};
+use crate::state::{Accepted, SyncState, digest};
 use crate::status::Reason;
 
 /// The status of the clusters.
@@ -29,6 +29,8 @@ pub(crate) struct Observed {
     pub(crate) stored: Arc<Stored>,
     /// The digest of all status, without times.
     pub(crate) digest: String,
+    /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
+    pub(crate) lost: Option<Lost>,
     /// The status of members as it was read last.
     members: MembersStatus,
 }
@@ -59,7 +61,12 @@ impl Round<'_> {
             return Err(RoundError::new(Reason::ReconciliationFailed, message));
         }
         let open = state.record.accepted.as_ref().filter(|accepted| !accepted.done);
-        if open.is_some_and(|accepted| accepted.inventory.as_ref() == sessions.inventory()) {
+        let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
+        let waits = |accepted: &Accepted| {
+            accepted.inventory.as_ref() == sessions.inventory()
+                && !accepted.pending.as_ref().is_some_and(|pending| pending.iter().all(is_lost))
+        };
+        if open.is_some_and(waits) {
             return Ok(());
         }
         if sessions.read(opened).is_none() {
@@ -110,6 +117,7 @@ impl Round<'_> {
         let mut reached = self.env.world.access(self.loaded, session).map_err(failed)?;
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
+        let now = Timestamp::now();
         let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
         let captured = if self.spec.inventory == InventorySource::Hub {
             let hub = reached.access.hub.clone().ok_or_else(|| {
@@ -120,7 +128,6 @@ impl Round<'_> {
             })?;
             session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?
         } else {
-            let now = Timestamp::now();
             let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
             for (cluster, why) in &read.failed {
                 tracing::warn!(
@@ -136,10 +143,12 @@ impl Round<'_> {
         };
         let stored = Stored::of(session.dialects(), &captured).map_err(|error| failed(error.to_string()))?;
         let bodies = captured.objects.iter().map(|object| without_times(object.body.clone()).to_string());
-        let bodies: Vec<String> = bodies.collect();
+        let lost = self.spec.failover.then(|| members.unreachable(now));
+        let lost_for = lost.iter().flatten().map(|(name, seconds)| format!("{name} {seconds}"));
+        let bodies: Vec<String> = bodies.chain(lost_for).collect();
         let digest = digest(bodies.iter().map(String::as_bytes));
         let stored = Stored { kubernetes: captured.kubernetes, failed: captured.failed, ..stored };
-        Ok(Observed { stored: Arc::new(stored), digest, members })
+        Ok(Observed { stored: Arc::new(stored), digest, lost, members })
     }
 }
 

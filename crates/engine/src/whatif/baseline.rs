@@ -286,12 +286,7 @@ impl KeptPlane {
 }
 
 impl Kept {
-    fn new(
-        previous: &Previous,
-        subject: Subject,
-        alike: Option<usize>,
-        decided: Arc<GroupDecision>,
-    ) -> Self {
+    fn new(previous: &Previous, subject: Subject, alike: Option<usize>, decided: Arc<GroupDecision>) -> Self {
         let index = |row: &Arc<Placement>| previous.index_of(decided.object(row, &subject.object));
         let planned: Vec<Option<usize>> = decided.rows.iter().map(index).collect();
         let earlier = |at: &Option<usize>| previous.rows().get((*at)?);

@@ -370,7 +370,8 @@ impl Timeline<'_> {
         let (down, scaled) = (&none, &BTreeSet::new());
         let before = State { repo, clusters, plan: &plan, down, scaled };
         let all = differences(self.baseline, &before, &self.end());
-        let loss = |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
+        let loss =
+            |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
         let mut losses: Vec<Loss> = all.iter().filter_map(loss).collect();
         losses.sort_by(|a, b| a.object.cmp(&b.object));
         losses
