@@ -97,9 +97,9 @@ fn customization() -> Object {
 
 /// All operations on one object.
 fn operations(interpreter: &Interpreter<'_>, object: &Object) {
-    let asked = OperationInput { live: Some(object), replicas: 5, items: None };
+    let input = OperationInput { live: Some(object), replicas: 5, items: None };
     for (rule, _) in RULES {
-        let answer = interpreter.answer(rule, object, &asked).expect("there is a script");
+        let answer = interpreter.answer(rule, object, &input).expect("there is a script");
         divan::black_box(answer.expect("it succeeds"));
     }
 }

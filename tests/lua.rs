@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use federate_lua::{Answer, Argument, Call, Category, Failure, Machines};
+use federate_lua::{Answer, Argument, Call, Category, Failure, LuaPool};
 use serde_json::{Value, json};
 
 mod hostile;
 
 fn ask(script: &str, object: &Value) -> Result<Answer, Failure> {
-    let machines = Machines::new();
+    let machines = LuaPool::new();
     let call = Call { script, function: "F", arguments: &[Argument::Value(object)], results: 1, now: None };
     machines.call(&call).map(|answers| answers[0].clone())
 }
@@ -106,7 +106,7 @@ fn failures_have_a_category_and_a_line() {
 
 #[test]
 fn runs_do_not_see_each_other() {
-    let machines = Machines::new();
+    let machines = LuaPool::new();
     let run = |script: &str| {
         machines.call(&Call { script, function: "F", arguments: &[], results: 1, now: Some(60) })
     };
@@ -155,7 +155,7 @@ fn processor_time() -> Duration {
 
 #[test]
 fn hostile_scripts_end_within_a_second() {
-    let machines = Machines::new();
+    let machines = LuaPool::new();
     for script in hostile::SCRIPTS {
         let begun = processor_time();
         let call = Call { script, function: "F", arguments: &[], results: 1, now: None };
@@ -175,7 +175,7 @@ fn hostile_scripts_end_within_a_second() {
 /// More threads than machines: all are served, also after machines were dropped.
 #[test]
 fn threads_share_machines() {
-    let machines = Machines::new();
+    let machines = LuaPool::new();
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {

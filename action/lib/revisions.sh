@@ -7,7 +7,7 @@
 find_place() {
   local folder=. real
   prefix=$path/
-  # A path that is only in the head revision is no folder here.
+  # A path that exists only in the head revision is not a folder here.
   [ ! -d "$path" ] || folder=$path
   real=$(cd -- "$folder" && pwd -P) || fail "cannot open the folder $path"
   repository=$real

@@ -34,8 +34,9 @@ pub(crate) fn many() {
             servers.send("reset");
             running.iter_mut().for_each(Running::mark);
             let begun = Instant::now();
-            let asked = json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
-            servers.send(&format!("merge hub {SYNCS}/many {asked}"));
+            let request =
+                json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
+            servers.send(&format!("merge hub {SYNCS}/many {request}"));
             servers.send("compared hub");
             println!("  nothing changed: the last cluster was compared after {:?}", begun.elapsed());
             running.iter_mut().for_each(Running::settle);

@@ -8,7 +8,7 @@ use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
 use federate_session::commit::{self as session, Branch, Committed, Error};
-use federate_source::git::{self, Place};
+use federate_source::git::{self, GitLocation};
 
 /// Commit the rendered manifests to a branch
 ///
@@ -73,7 +73,7 @@ impl Commit {
                     .to_owned(),
             ));
         }
-        let place = Place::of(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
+        let place = GitLocation::of(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
         if !self.args.quiet && self.args.is_work_tree() && git::is_modified(&place).unwrap_or(false) {
             say(
                 "the work tree has changes that are not committed; they are rendered, too (--rev HEAD leaves them \

@@ -12,7 +12,7 @@ use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
 use federate_session::{Comparison, Session};
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 mod range;
 
@@ -180,7 +180,7 @@ impl Diff {
 
     /// Where the Markdown report finds the files that it names.
     fn files(&self) -> markdown::Files {
-        let prefix = Place::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+        let prefix = GitLocation::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
         markdown::Files { prefix, url: self.link.clone() }
     }
 

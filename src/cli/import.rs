@@ -11,13 +11,13 @@ use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, use_color};
 use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
-use federate_engine::import::{self, Taken, TakenObject};
+use federate_engine::import::{self, ImportResult, TakenObject};
 use federate_publish::file;
 use federate_repo::{File, Repo, Role};
 use federate_report::findings;
 use federate_session::{DIALECTS, Options, Session};
 use federate_source::WorkTree;
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 mod args;
 #[cfg(feature = "live")]
@@ -144,7 +144,7 @@ impl Import {
             return Ok(dialect.clone());
         }
         let repo = &self.live.repo;
-        let known = self.live.context.is_some() || Place::of(repo).is_ok();
+        let known = self.live.context.is_some() || GitLocation::of(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
         let session = tree.map(|tree| Session::open(&tree, Options::default()));
         let claimed = session.iter().flat_map(|session| &session.repo().claimed);
@@ -219,7 +219,7 @@ impl Import {
         ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
-    fn report(&self, files: &[File], taken: &mut Taken) {
+    fn report(&self, files: &[File], taken: &mut ImportResult) {
         findings::sort(&mut taken.findings);
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
         let repo = Repo { texts, ..Repo::default() };
@@ -230,7 +230,7 @@ impl Import {
     }
 
     /// Writes the changed files back.
-    fn write(&self, files: &[File], taken: &Taken) -> Result<(), Fault> {
+    fn write(&self, files: &[File], taken: &ImportResult) -> Result<(), Fault> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
             let written = if same { file::clear(path) } else { file::replace(path, &after.text) };
@@ -261,7 +261,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 /// All files, or all generated objects, as one YAML stream.
-fn text(taken: &Taken) -> String {
+fn text(taken: &ImportResult) -> String {
     let mut out = String::new();
     let mut append = |document: &str| {
         if !out.is_empty() {
@@ -290,7 +290,7 @@ fn text(taken: &Taken) -> String {
 }
 
 /// The machine-readable summary.
-fn summary(taken: &Taken) -> Value {
+fn summary(taken: &ImportResult) -> Value {
     let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
     json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
 }

@@ -13,7 +13,7 @@ use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
 use federate_session::{DIALECTS, Options, Session};
 use federate_source::WorkTree;
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 mod files;
 
@@ -119,7 +119,7 @@ impl Init {
 
     /// The workflow, unless the repository has one or is not on GitHub.
     fn workflow(&self) -> Option<NewFile> {
-        let place = Place::of(&self.repo).ok()?;
+        let place = GitLocation::of(&self.repo).ok()?;
         let root = place.work_tree.clone()?;
         if root.join(".gitlab-ci.yml").exists() || has_workflow(&root.join(".github/workflows")) {
             return None;

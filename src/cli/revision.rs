@@ -8,7 +8,7 @@ use super::Fault;
 use federate_repo::Source;
 use federate_session::Provenance;
 use federate_source::WorkTree;
-use federate_source::git::{self, Place, Resolved, Revision, verify};
+use federate_source::git::{self, GitLocation, Resolved, Revision, verify};
 
 /// Arguments that choose a revision.
 #[derive(Debug, Args)]
@@ -88,8 +88,8 @@ impl RevisionArgs {
     }
 
     /// Resolves a revision once, and verifies it with `--verify-signatures`.
-    fn resolve(&self, repo: &Path, rev: &str) -> Result<(Place, Resolved), Fault> {
-        let place = Place::of(repo).map_err(|e| failed(&e))?;
+    fn resolve(&self, repo: &Path, rev: &str) -> Result<(GitLocation, Resolved), Fault> {
+        let place = GitLocation::of(repo).map_err(|e| failed(&e))?;
         let repository = place.open().map_err(|e| failed(&e))?;
         let resolved = place.resolve(&repository, rev).map_err(|e| failed(&e))?;
         if self.verify_signatures {
@@ -111,7 +111,7 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
 
 impl Opened {
     /// Where the source comes from: the commit, or the state of the work tree.
-    pub(super) fn provenance(&self, place: &Place) -> Provenance {
+    pub(super) fn provenance(&self, place: &GitLocation) -> Provenance {
         match self {
             Self::WorkTree(_) => Provenance::of_work_tree(place),
             Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),

@@ -24,7 +24,7 @@ use federate_report::findings;
 use federate_report::table::TextStyle;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 /// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -147,7 +147,7 @@ impl RepoArgs {
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
-        let place = Place::of(&self.repo).ok()?;
+        let place = GitLocation::of(&self.repo).ok()?;
         self.open().ok()?.provenance(&place).repo(&place)
     }
 

@@ -18,7 +18,7 @@ fn conflict(sandbox: &Sandbox) -> String {
     let actions = json["actions"].as_array().unwrap();
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
     assert_eq!(action["action"], "conflict", "{action}");
-    // As in a run that applies, an object that is as rendered is no error.
+    // As in a run that applies, an object that is as rendered is not an error.
     let differs = action["diffs"].as_array().is_some_and(|diffs| !diffs.is_empty());
     assert_eq!(ran.code, if differs { 2 } else { 0 }, "{action}");
     let reason = action["reason"].as_str().unwrap();

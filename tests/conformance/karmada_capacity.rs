@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_karmada::capacity::ready::{self, Damper, Grace, Health, Monitor, Thresholds};
+use federate_karmada::capacity::ready::{self, Grace, Health, Monitor, ReadinessThreshold, Thresholds};
 use federate_karmada::capacity::taints::{self, ClusterTaint};
 use federate_karmada::capacity::{Answer, Observed, cluster_status};
 use federate_karmada::quota::{self, Verdict};
@@ -79,7 +79,7 @@ fn damped(case: &Value) -> Result<(), String> {
         Deserialize::deserialize(&case["conditions"]).expect("conditions")
     };
     let mut stored = condition::find(&before, "Ready").cloned();
-    let mut damper = Damper::default();
+    let mut damper = ReadinessThreshold::default();
     let mut reported = Vec::new();
     for observation in list(&case["observations"]) {
         let health = match observation["seen"].as_str() {

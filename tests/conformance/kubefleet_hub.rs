@@ -174,7 +174,7 @@ fn leaving(member: &Leaving, next: &Next) -> Value {
         });
         value["conditions"] = conditions.collect::<Map<String, Value>>().into();
         value["agentStatus"] = json!(member.agent_status.as_ref().map(|agent| [agent]));
-        value["internalMemberCluster"] = if member.asked { "Leave" } else { "Join" }.into();
+        value["internalMemberCluster"] = if member.requested { "Leave" } else { "Join" }.into();
     }
     value
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_kubefleet::Behaviour;
-use federate_kubefleet::rollout::run::{self, Next, World, Write};
+use federate_kubefleet::rollout::run::{self, HubObjects, Next, Write};
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ fn list(value: &Value) -> &[Value] {
 /// Verifies a run, reconcile after reconcile.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let objects = list(&case["files"]).iter().map(|body| Object::of(body.clone(), "hub"));
-    let mut world = World::new(objects);
+    let mut world = HubObjects::new(objects);
     let text = |key: &str| case["run"][key].as_str().map(str::to_owned);
     let run = ObjectRef {
         api_version: "placement.kubernetes-fleet.io/v1beta1".to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn run(case: &Value) -> Result<(), String> {
 }
 
 fn reconciled(
-    world: &mut World,
+    world: &mut HubObjects,
     run: &ObjectRef,
     next: &Next,
     before: &mut BTreeMap<String, Value>,

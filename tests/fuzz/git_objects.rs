@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use federate_repo::Config;
 use federate_repo::walk::{self, Selection};
-use federate_source::git::{self, Place, Resolved, Revision, verify};
+use federate_source::git::{self, GitLocation, Resolved, Revision, verify};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use git2::{ObjectType, Oid};
@@ -18,7 +18,7 @@ use super::BETWEEN;
 /// The content of the file outside.
 const OUTSIDE: &str = "kind: Outside\nmetadata: {name: canary-0b7c}\n";
 
-/// The only key that may sign. Nobody has its private half.
+/// The only key that may sign. Its private half is not kept.
 const SIGNERS: &str = "dev@example.com namespaces=\"git\" ssh-ed25519 \
                        AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB\n";
 
@@ -132,7 +132,7 @@ impl Hostile {
     }
 
     fn read(&self) {
-        let Ok(place) = Place::of(&self.folder.path().join("bare.git")) else { return };
+        let Ok(place) = GitLocation::of(&self.folder.path().join("bare.git")) else { return };
         let Ok(repository) = place.open() else { return };
         let mut found: Vec<Resolved> = Vec::new();
         for rev in self.revisions.iter().take(8) {

@@ -163,7 +163,7 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
 }
 
 #[test]
-fn whoever_acts_as_somebody_else_does_so_by_the_impersonator() {
+fn impersonation_uses_the_impersonator_account() {
     let sandbox = Sandbox::simulated(&["hub", "m1"]);
     let named = |name: &str| json!({"namespace": "karmada-cluster", "name": name});
     inventory(

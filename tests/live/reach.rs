@@ -122,7 +122,7 @@ fn a_kubeconfig_that_does_not_parse_is_not_quoted() {
 }
 
 #[test]
-fn requests_are_made_as_somebody_else() {
+fn requests_are_made_as_the_impersonated_user() {
     let sandbox = Sandbox::simulated(&["m1"]);
     {
         let mut cluster = sandbox.fleet.cluster("m1");

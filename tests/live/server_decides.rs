@@ -125,7 +125,7 @@ fn a_field_that_a_policy_rewrites_is_not_drift() {
 #[test]
 fn what_would_restart_by_the_servers_word_is_not_adopted() {
     let sandbox = sandbox();
-    by_somebody(&sandbox);
+    edited_by_hand(&sandbox);
     let ran = sandbox.apply("--adopt if-no-restart -o json").code(2);
     let web = ran.action("m1", "Deployment", "web");
     assert_eq!((&web["action"], &web["outcome"]), (&json!("conflict"), &json!("not-tried")), "{web}");
@@ -133,7 +133,7 @@ fn what_would_restart_by_the_servers_word_is_not_adopted() {
 }
 
 /// The Deployment of another manager, from which nothing is handed over.
-fn by_somebody(sandbox: &Sandbox) {
+fn edited_by_hand(sandbox: &Sandbox) {
     sandbox.create_namespace("m1");
     let body = federate_yaml::read(deployment("nginx:1.27").as_bytes()).documents.pop().unwrap().value;
     sandbox.create("m1", "/apis/apps/v1/namespaces/shop/deployments", "somebody", &body);

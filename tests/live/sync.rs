@@ -93,7 +93,7 @@ fn drift_is_reported_put_back_or_not_looked_for() {
 }
 
 #[test]
-fn a_dead_cluster_delays_nobody_and_gets_what_it_missed() {
+fn a_dead_cluster_delays_no_other_and_gets_what_it_missed() {
     let sandbox = Sandbox::simulated(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");
     let whole = fs::read_to_string(sandbox.path("kubeconfig")).unwrap();

@@ -40,7 +40,7 @@ fn one_edited_template_is_one_object_that_is_sent() {
     let hub = Hub::new();
     let apply = json!({"prune": true, "pruneLimit": 50});
     let running = synced(&hub, &json!({"interval": "1s", "apply": apply}));
-    // Somebody changes another object meanwhile: that is reported, and not put back.
+    // Another object is changed by hand meanwhile: that is reported, and not put back.
     let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
     hub.sandbox.edit("m2", "kubectl-edit", WEB, &mine);
     until("it is reported", || hub.status("web")["clusters"]["modified"] == 1);

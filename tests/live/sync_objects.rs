@@ -356,7 +356,7 @@ fn the_loop_follows_objects_annotations_and_deletion() {
 }
 
 #[test]
-fn objects_stay_where_nobody_asked_for_their_deletion() {
+fn objects_stay_where_their_deletion_was_not_requested() {
     let hub = Hub::new();
     hub.create(&hub.sync("web", &json!({})));
     let running = Running::start(&hub, "log");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::normalize::normalize;
-use super::schema::{Field, ListType, Struct, Type, Written};
+use super::schema::{Field, ListType, Struct, Type, WhenWritten};
 
 /// The CRD of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub(super) fn root(schema: &Value) -> Type {
     for key in ["apiVersion", "kind"] {
         ty.fields.remove(key);
     }
-    let metadata = Field { ty: Type::Named("ObjectMeta"), written: Written::Given, default: None };
+    let metadata = Field { ty: Type::Named("ObjectMeta"), written: WhenWritten::Given, default: None };
     ty.fields.insert("metadata".to_owned(), metadata);
     Type::Struct(ty)
 }
@@ -146,8 +146,11 @@ fn object_type(schema: &Value, atomic: bool) -> Type {
         .into_iter()
         .flatten()
         .map(|(name, below)| {
-            let field =
-                Field { ty: type_of(below), written: Written::Given, default: below.get("default").cloned() };
+            let field = Field {
+                ty: type_of(below),
+                written: WhenWritten::Given,
+                default: below.get("default").cloned(),
+            };
             (name.clone(), field)
         })
         .collect();
@@ -155,7 +158,7 @@ fn object_type(schema: &Value, atomic: bool) -> Type {
         for (name, ty) in
             [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
         {
-            fields.insert(name.to_owned(), Field { ty, written: Written::Given, default: None });
+            fields.insert(name.to_owned(), Field { ty, written: WhenWritten::Given, default: None });
         }
     }
     Type::Struct(Struct { fields, rest: open.then(|| Box::new(Type::Any)), atomic })

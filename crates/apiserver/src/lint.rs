@@ -23,7 +23,7 @@ mod releases;
 mod words;
 
 pub use path::near_path;
-pub use releases::{Dated, dated};
+pub use releases::{ReleaseAddition, dated};
 
 /// The version of Kubernetes whose schemas and validation are those of this crate.
 pub const VERSION: &str = "1.36";

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, Struct, Type, Written};
+use super::schema::{Field, Struct, Type, WhenWritten};
 
 /// Brings a built-in object into the form in which the server writes it. Fields that its schema does not declare are
 /// dropped.
@@ -58,7 +58,7 @@ fn structure(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
     let Some(map) = map else { return };
     map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value, form)));
     for (name, field) in &s.fields {
-        if matches!(field.written, Written::Always | Written::Nullable)
+        if matches!(field.written, WhenWritten::Always | WhenWritten::Nullable)
             && !map.contains_key(name)
             && let Some(value) = blank(field)
         {
@@ -87,12 +87,12 @@ fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
 /// Normalizes the value of a field; returns whether it is written.
 fn written(field: &Field, value: &mut Value, form: Form) -> bool {
     if value.is_null() {
-        return field.written == Written::Nullable;
+        return field.written == WhenWritten::Nullable;
     }
     convert(&field.ty, value, form);
     match field.written {
-        Written::Filled => !(empty(value) || is_zero(&field.ty, value)),
-        Written::Always => {
+        WhenWritten::Filled => !(empty(value) || is_zero(&field.ty, value)),
+        WhenWritten::Always => {
             if form == Form::Stored
                 && matches!(field.ty, Type::List { .. } | Type::Map { .. })
                 && empty(value)
@@ -101,7 +101,7 @@ fn written(field: &Field, value: &mut Value, form: Form) -> bool {
             }
             true
         }
-        Written::Given | Written::Nullable => true,
+        WhenWritten::Given | WhenWritten::Nullable => true,
     }
 }
 
@@ -123,9 +123,9 @@ fn is_zero(ty: &Type, value: &Value) -> bool {
         (Type::Named(_), Value::Object(map)) => map.iter().all(|(key, value)| {
             let field = ty.parts().and_then(|parts| parts.field(key));
             field.is_some_and(|field| match field.written {
-                Written::Always => is_zero(&field.ty, value),
-                Written::Nullable => value.is_null(),
-                Written::Given | Written::Filled => false,
+                WhenWritten::Always => is_zero(&field.ty, value),
+                WhenWritten::Nullable => value.is_null(),
+                WhenWritten::Given | WhenWritten::Filled => false,
             })
         }),
         (Type::Named(_), _) => false,
@@ -136,9 +136,9 @@ fn is_zero(ty: &Type, value: &Value) -> bool {
 /// The value of an absent field, if it is written.
 pub(super) fn blank(field: &Field) -> Option<Value> {
     match field.written {
-        Written::Always => Some(zero(&field.ty)),
-        Written::Nullable => Some(Value::Null),
-        Written::Given | Written::Filled => None,
+        WhenWritten::Always => Some(zero(&field.ty)),
+        WhenWritten::Nullable => Some(Value::Null),
+        WhenWritten::Given | WhenWritten::Filled => None,
     }
 }
 

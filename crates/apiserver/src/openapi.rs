@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Kind;
-use super::schema::{Field, ListType, Struct, Type, Written};
+use super::schema::{Field, ListType, Struct, Type, WhenWritten};
 
 impl Kind {
     /// The kind with the types of an `OpenAPI` document, where that has them. What the API server fills in stays unknown.
@@ -47,7 +47,7 @@ impl<'d> Schemas<'d> {
             for (name, ty) in
                 [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
             {
-                root.fields.insert(name.to_owned(), Field { ty, written: Written::Given, default: None });
+                root.fields.insert(name.to_owned(), Field { ty, written: WhenWritten::Given, default: None });
             }
         }
         root
@@ -98,7 +98,7 @@ impl<'d> Schemas<'d> {
             for (name, property) in properties {
                 let field = Field {
                     ty: self.read(property, open),
-                    written: Written::Given,
+                    written: WhenWritten::Given,
                     default: property.get("default").cloned(),
                 };
                 fields.insert(name.clone(), field);

@@ -65,14 +65,14 @@ pub struct Field {
     /// Its type.
     pub ty: Type,
     /// When it is written.
-    pub written: Written,
+    pub written: WhenWritten,
     /// The default, which also counts in keys of list items.
     pub default: Option<Value>,
 }
 
 /// When the server writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WhenWritten {
     /// Always; an absent value is written empty.
     Always,
     /// Always; an absent value is written as null.
@@ -197,20 +197,20 @@ fn field(text: &'static str) -> Option<(String, Field)> {
     // A set ends with `*`; only a second mark is that of the field.
     let set = rest.starts_with('[');
     let (rest, written) = match rest.strip_suffix('?') {
-        Some(rest) => (rest, Written::Filled),
+        Some(rest) => (rest, WhenWritten::Filled),
         None => match rest.strip_suffix('*') {
-            Some(rest) if !set || rest.ends_with('*') => (rest, Written::Given),
+            Some(rest) if !set || rest.ends_with('*') => (rest, WhenWritten::Given),
             _ => match rest.strip_suffix('^') {
-                Some(rest) => (rest, Written::Nullable),
-                None => (rest, Written::Always),
+                Some(rest) => (rest, WhenWritten::Nullable),
+                None => (rest, WhenWritten::Always),
             },
         },
     };
     let ty = parse(rest);
     // A field that is always written counts as empty where it is absent.
     let default = default.or(match ty {
-        Type::Text if written == Written::Always => Some(Value::from("")),
-        Type::Number if written == Written::Always => Some(Value::from(0)),
+        Type::Text if written == WhenWritten::Always => Some(Value::from("")),
+        Type::Number if written == WhenWritten::Always => Some(Value::from(0)),
         _ => None,
     });
     Some((name.to_owned(), Field { ty, written, default }))
@@ -277,6 +277,6 @@ mod tests {
         assert_eq!(protocol.default, Some(Value::from("TCP")));
         let finalizers = builtin("ObjectMeta").unwrap().parts().unwrap().field("finalizers").unwrap();
         assert!(matches!(&finalizers.ty, Type::List { list_type: ListType::Set, .. }));
-        assert_eq!(finalizers.written, Written::Filled);
+        assert_eq!(finalizers.written, WhenWritten::Filled);
     }
 }

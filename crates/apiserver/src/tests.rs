@@ -45,7 +45,7 @@ fn a_new_object_is_completed_even_where_nothing_is_said_of_it() {
 }
 
 #[test]
-fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
+fn what_is_no_longer_applied_goes_unless_another_manager_owns_it() {
     let kind = kind("v1", "ConfigMap");
     let both = config_map(&json!({"a": "1", "b": "2"}));
     let live = applied(None, &both, &write(&kind, "m1")).unwrap();

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_nodes_stay_where_somebody_asked_for_them() {
+    fn ports_of_nodes_stay_where_a_client_requested_them() {
         let fields = json!({"f:spec": {"f:ports": {
             "k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:port": {}, "f:nodePort": {}},
             "k:{\"port\":443,\"protocol\":\"TCP\"}": {"f:port": {}},

@@ -16,7 +16,7 @@ mod place;
 
 /// The result of importing files.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct ImportResult {
     /// The files, in the given order. A file with errors contains the objects that could be imported.
     pub files: Vec<TakenFile>,
     /// Errors and warnings.
@@ -55,8 +55,8 @@ pub fn importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'sta
 }
 
 /// Imports all objects of some files.
-pub fn import(files: &[File], importer: &Importer, options: &Import) -> Taken {
-    let mut result = Taken::default();
+pub fn import(files: &[File], importer: &Importer, options: &Import) -> ImportResult {
+    let mut result = ImportResult::default();
     for file in files {
         let (objects, findings) = federate_repo::objects(file);
         if objects.is_empty() && findings.is_empty() {

@@ -28,7 +28,7 @@ pub mod snapshot;
 pub mod whatif;
 
 pub use decisions::Decisions;
-pub use manifest::{HeldBack, Manifest, Rendering};
+pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::Planned;
 
 /// The inputs of a run besides the repo.

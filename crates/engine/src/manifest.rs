@@ -42,14 +42,14 @@ pub struct Rendering {
     /// The manifests, sorted by object.
     pub manifests: Vec<Manifest>,
     /// The objects that are not sent to some of their clusters, sorted by object.
-    pub withheld: Vec<HeldBack>,
+    pub withheld: Vec<WithheldObject>,
     /// Errors and warnings about policies, placements and manifests, without those from reading the repo.
     pub findings: Vec<Finding>,
 }
 
 /// An object that is not sent, or not updated, in some of its clusters.
 #[derive(Clone, Debug)]
-pub struct HeldBack {
+pub struct WithheldObject {
     /// The identity of the object in the plan.
     pub object: ObjectRef,
     /// The affected clusters, sorted by name.
@@ -193,7 +193,7 @@ fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedList
                 });
             }
             Err(Withheld { status, finding }) => {
-                all.withheld.push(HeldBack { object: object.clone(), clusters, status });
+                all.withheld.push(WithheldObject { object: object.clone(), clusters, status });
                 all.findings.extend(finding);
             }
         }

@@ -5,7 +5,7 @@ use super::decide::Decision;
 use super::matching::{self, Match};
 use super::memory::SchedulerMemory;
 use super::schedule::{Strategy, Trace};
-use super::selector::Strength;
+use super::selector::ImplicitPriority;
 use super::{Karmadas, NAME, RELEASES, manifest};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Object;
@@ -38,7 +38,7 @@ pub(super) fn explain(
     let (placement, _) = decision.place(&mut trace);
     let mut clusters = verdicts(plane, &decision, &placement);
     let placement = placed.cloned().unwrap_or(placement);
-    trace.steps(|| manifest::completions_by_chance(plane, &placement, template));
+    trace.steps(|| manifest::random_completions(plane, &placement, template));
     trace.steps(|| resolved_by_chance(plane, &placement));
     let needed = placement.required_by.first().map(|by| format!("follows {by}, which refers to it"));
     for row in clusters.iter_mut().filter(|row| !row.chosen) {
@@ -123,7 +123,7 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
 
 /// The step that says what chance decides about an object that several refer to.
 fn resolved_by_chance(plane: &Karmadas<'_>, placement: &Placement) -> Option<String> {
-    let last = placement.required_by.last().filter(|_| manifest::chance_resolves(plane, placement))?;
+    let last = placement.required_by.last().filter(|_| manifest::is_random_resolution(plane, placement))?;
     Some(format!(
         "Karmada {} decides by chance which of the objects that need it says how conflicts are resolved and \
          whether it is preserved: here {last} does, the last by name",
@@ -133,10 +133,10 @@ fn resolved_by_chance(plane: &Karmadas<'_>, placement: &Placement) -> Option<Str
 
 fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
     let words = |m: &Match<'_, '_>| {
-        let how = match m.strength {
-            Strength::Name => "by name",
-            Strength::Label => "by labels",
-            Strength::All => "by kind",
+        let how = match m.implicit_priority {
+            ImplicitPriority::Name => "by name",
+            ImplicitPriority::Label => "by labels",
+            ImplicitPriority::All => "by kind",
         };
         let object = m.policy.object;
         format!("{} ({}) matches {how}, priority {}", object.id, object.origin, m.policy.spec.priority)

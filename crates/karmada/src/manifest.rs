@@ -134,7 +134,7 @@ fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> 
 }
 
 /// The step that says what chance decides about the completions of a Job in old releases.
-pub(super) fn completions_by_chance(
+pub(super) fn random_completions(
     plane: &Karmadas<'_>,
     placement: &Placement,
     template: &Object,
@@ -147,7 +147,7 @@ pub(super) fn completions_by_chance(
     if total == 0 || replicas.len() < 2 {
         return None;
     }
-    let tied = schedule::by_chance(plane.behaviour.division, total, &replicas, |_| 0);
+    let tied = schedule::random_parties(plane.behaviour.division, total, &replicas, |_| 0);
     if let [_, _, ..] = tied.as_slice() {
         let names: Vec<&str> = tied.into_iter().map(|at| placed[at].name.as_ref()).collect();
         return Some(format!(
@@ -200,7 +200,7 @@ fn of_referrer<'p>(plane: &'p Karmadas<'_>, referrer: &ObjectRef) -> Option<&'p 
 
 /// Whether chance decides in this release how conflicts about an object that several refer to are resolved, or
 /// whether it is preserved. Here the last referrer by name decides.
-pub(super) fn chance_resolves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+pub(super) fn is_random_resolution(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     let says = |referrer: &ObjectRef| {
         let spec = of_referrer(plane, referrer)?;
         Some((spec.conflict_resolution.clone(), spec.preserve_resources_on_deletion))

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::api::PropagationSpec;
 use super::schedule::Eligibility;
-use super::selector::{Strength, strength};
+use super::selector::{ImplicitPriority, implicit_priority};
 use super::version::{Behaviour, HeldApi};
 use federate_kubernetes::{Cluster, Object};
 
@@ -57,7 +57,7 @@ impl<'a> Policy<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Match<'m, 'a> {
     pub(super) policy: &'m Policy<'a>,
-    pub(super) strength: Strength,
+    pub(super) implicit_priority: ImplicitPriority,
 }
 
 /// Every valid propagation policy.
@@ -102,12 +102,12 @@ impl<'a> Index<'a> {
             .into_iter()
             .filter_map(|at| {
                 let policy = &self.policies[at];
-                let strength = strength(&policy.spec.resource_selectors, template, None)?;
-                Some(Match { policy, strength })
+                let implicit_priority = implicit_priority(&policy.spec.resource_selectors, template, None)?;
+                Some(Match { policy, implicit_priority })
             })
             .collect();
         found.sort_by(|a, b| {
-            let key = |m: &Match<'_, 'a>| (Reverse(m.policy.spec.priority), Reverse(m.strength));
+            let key = |m: &Match<'_, 'a>| (Reverse(m.policy.spec.priority), Reverse(m.implicit_priority));
             key(a).cmp(&key(b)).then_with(|| a.policy.object.id.name.cmp(&b.policy.object.id.name))
         });
         found

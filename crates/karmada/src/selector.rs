@@ -5,7 +5,7 @@ use federate_kubernetes::Object;
 
 /// How specifically a policy selects a template. The more specific policy wins, or is applied last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Strength {
+pub(super) enum ImplicitPriority {
     /// By kind alone.
     All = 1,
     /// By labels.
@@ -16,15 +16,19 @@ pub(super) enum Strength {
 
 /// The most specific match of any selector. A selector without a namespace selects in `default_namespace`, or
 /// in any namespace if that is `None`.
-pub(super) fn strength(
+pub(super) fn implicit_priority(
     selectors: &[ResourceSelector],
     object: &Object,
     default_namespace: Option<&str>,
-) -> Option<Strength> {
+) -> Option<ImplicitPriority> {
     selectors.iter().filter_map(|s| one(s, object, default_namespace)).max()
 }
 
-fn one(selector: &ResourceSelector, object: &Object, default_namespace: Option<&str>) -> Option<Strength> {
+fn one(
+    selector: &ResourceSelector,
+    object: &Object,
+    default_namespace: Option<&str>,
+) -> Option<ImplicitPriority> {
     let given = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let namespace = given.or(default_namespace);
     let id = &object.id;
@@ -35,10 +39,10 @@ fn one(selector: &ResourceSelector, object: &Object, default_namespace: Option<&
         return None;
     }
     if !selector.name.is_empty() {
-        return (selector.name == id.name).then_some(Strength::Name);
+        return (selector.name == id.name).then_some(ImplicitPriority::Name);
     }
     match &selector.label_selector {
-        None => Some(Strength::All),
-        Some(labels) => labels.matches(&object.labels()).then_some(Strength::Label),
+        None => Some(ImplicitPriority::All),
+        Some(labels) => labels.matches(&object.labels()).then_some(ImplicitPriority::Label),
     }
 }

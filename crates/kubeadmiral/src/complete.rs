@@ -9,7 +9,7 @@ use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 
 /// The leaders of a follower, and their clusters.
 #[derive(Default)]
-struct Led {
+struct FollowerPlacement {
     clusters: BTreeSet<Placed>,
     leaders: BTreeSet<ObjectRef>,
 }
@@ -35,8 +35,8 @@ fn key(id: &ObjectRef) -> (Option<String>, Reference) {
 fn led(
     plane: &KubeAdmiralPlane<'_>,
     placements: &mut [Placement],
-) -> BTreeMap<(Option<String>, Reference), Led> {
-    let mut all: BTreeMap<(Option<String>, Reference), Led> = BTreeMap::new();
+) -> BTreeMap<(Option<String>, Reference), FollowerPlacement> {
+    let mut all: BTreeMap<(Option<String>, Reference), FollowerPlacement> = BTreeMap::new();
     for placement in placements {
         let Some(leader) = plane.template(&placement.object) else { continue };
         let template = &leader.object;
@@ -69,7 +69,7 @@ fn led(
 }
 
 /// Adds the leaders' clusters to a follower's own.
-fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Led) {
+fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &FollowerPlacement) {
     let Some(template) = plane.template(&placement.object).map(|t| &t.object) else { return };
     if !followers::follows(&template.id, &plane.types)
         || template.annotation(keys::DISABLE_FOLLOWING) == Some("true")

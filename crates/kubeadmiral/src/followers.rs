@@ -43,7 +43,7 @@ pub(super) fn follows(id: &ObjectRef, types: &Types) -> bool {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Written {
+struct WrittenReference {
     #[serde(deserialize_with = "null_default")]
     group: String,
     #[serde(deserialize_with = "null_default")]
@@ -55,7 +55,7 @@ struct Written {
 /// The references in the annotation of a leader, or why it cannot be read.
 pub(super) fn annotated(leader: &Object) -> Result<BTreeSet<Reference>, String> {
     let Some(text) = leader.annotation(keys::FOLLOWERS) else { return Ok(BTreeSet::new()) };
-    let written: Option<Vec<Written>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let written: Option<Vec<WrittenReference>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
     Ok(written.into_iter().flatten().map(|w| (w.group, w.kind, w.name)).collect())
 }
 

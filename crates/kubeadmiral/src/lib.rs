@@ -291,10 +291,10 @@ impl<'a> KubeAdmiralPlane<'a> {
     }
 }
 
-fn not_federated(template: &Object, asked: bool) -> Placement {
+fn not_federated(template: &Object, requested: bool) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), None);
     placement.implicit = true;
-    let message = if asked {
+    let message = if requested {
         format!("it has the annotation {}", keys::NO_FEDERATED)
     } else {
         format!("no FederatedTypeConfig has the type {} {}", template.id.api_version, template.id.kind)

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::api::ClusterPreference;
 
 /// The most rounds.
-const MOST_ROUNDS: usize = 10_000;
+const MAX_ROUNDS: usize = 10_000;
 
 /// The most rounds in a trace.
 const TOLD_ROUNDS: usize = 20;
@@ -183,7 +183,7 @@ fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
 /// hostile input could make it infinite.
 fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     let mut active: Vec<usize> = (0..shares.len()).collect();
-    for round in 1..=MOST_ROUNDS {
+    for round in 1..=MAX_ROUNDS {
         let divided = *left;
         let weights = active.iter().fold(0_i64, |sum, at| sum.wrapping_add(shares[*at].preference.weight));
         if divided <= 0 || weights <= 0 {

@@ -44,8 +44,8 @@ pub struct Leaving {
     pub namespace: Namespace,
     /// The report of the agent. The internal object that holds it is in the namespace.
     pub reported: Option<AgentStatus>,
-    /// Whether the agent has been asked to leave.
-    pub asked: bool,
+    /// Whether the agent was requested to leave.
+    pub requested: bool,
     /// The number of Works in the namespace.
     pub works: usize,
     /// The number of Works with the agent's finalizer.
@@ -83,7 +83,7 @@ impl Leaving {
             gone: false,
             namespace: Namespace::Present,
             reported,
-            asked: false,
+            requested: false,
             works,
             held_works: works,
         }
@@ -92,7 +92,7 @@ impl Leaving {
     /// Lets the agent leave, or fail to leave because of `failure`.
     pub fn agent(&mut self, failure: Option<&str>, now: Timestamp) {
         let here = self.namespace != Namespace::Gone;
-        if !(self.asked && here) {
+        if !(self.requested && here) {
             return;
         }
         let agent = self.reported.get_or_insert_with(AgentStatus::member_agent);
@@ -136,11 +136,11 @@ impl Leaving {
             self.copy_status(now);
             return Next::After(SignedDuration::ZERO);
         }
-        if self.asked && now.duration_since(self.deleted) >= force_delete_wait {
+        if self.requested && now.duration_since(self.deleted) >= force_delete_wait {
             self.collect(now);
             return Next::After(SignedDuration::ZERO);
         }
-        self.asked = true;
+        self.requested = true;
         self.copy_status(now);
         Next::After(force_delete_wait)
     }

@@ -377,7 +377,7 @@ impl ControlPlane for KubeFleetPlane<'_> {
         let fixed = self.placements.iter().filter(|one| {
             one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
         });
-        fixed.map(|one| validate::names_nothing(one.object)).collect()
+        fixed.map(|one| validate::pick_fixed_without_names(one.object)).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

@@ -32,7 +32,7 @@ pub struct MissingAccess {
 }
 
 /// Group and plural of a kind, and the namespace; `None` for cluster-scoped kinds.
-type Place = (String, String, Option<String>);
+type AccessScope = (String, String, Option<String>);
 
 /// Asks every cluster which rights for an apply are missing. `deletes` says whether objects of a kind are deleted
 /// when they are no longer rendered.
@@ -62,7 +62,7 @@ async fn missing(
         parent => parent?.as_ref().map(Members::of).unwrap_or_default(),
     };
     let kinds = kinds::find(client, desired, &members).await?;
-    let mut needed: BTreeMap<Place, BTreeSet<&str>> = BTreeMap::new();
+    let mut needed: BTreeMap<AccessScope, BTreeSet<&str>> = BTreeMap::new();
     for (object, _) in &desired.objects {
         let Some(kind) = kinds.of(object) else { continue };
         let verbs = needed.entry(place(kind, object.namespace.as_deref())).or_default();
@@ -106,7 +106,7 @@ async fn missing(
     Ok(lines)
 }
 
-fn place(kind: &Kind, namespace: Option<&str>) -> Place {
+fn place(kind: &Kind, namespace: Option<&str>) -> AccessScope {
     let namespace = namespace.filter(|_| kind.namespaced).map(str::to_owned);
     (kind.group.clone(), kind.plural.clone(), namespace)
 }

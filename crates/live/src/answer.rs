@@ -70,25 +70,25 @@ fn withheld(status: &Value) -> String {
 }
 
 /// Why a request has no answer.
-pub(super) enum Fault {
+pub(super) enum RequestError {
     /// Another attempt may succeed.
-    Broken(String),
+    Retryable(String),
     /// Another attempt would fail as well.
-    Lasting(String),
+    Permanent(String),
 }
 
-impl From<kube::Error> for Fault {
+impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match &error {
-            kube::Error::Auth(error) => Self::Lasting(credentials(error)),
+            kube::Error::Auth(error) => Self::Permanent(credentials(error)),
             // Errors of middlewares, such as failed credential plugins.
             kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
-                Some(error) => Self::Lasting(credentials(error)),
+                Some(error) => Self::Permanent(credentials(error)),
                 None => fault(chain(error.as_ref())),
             },
             kube::Error::ProxyProtocolUnsupported { proxy_url, .. } => {
                 let scheme = proxy_url.scheme_str().unwrap_or_default();
-                Self::Lasting(format!("a proxy is reached by http, https or socks5, not by `{scheme}`"))
+                Self::Permanent(format!("a proxy is reached by http, https or socks5, not by `{scheme}`"))
             }
             error => fault(chain(error)),
         }
@@ -96,8 +96,12 @@ impl From<kube::Error> for Fault {
 }
 
 /// A certificate that is not trusted is not trusted the next time.
-fn fault(why: String) -> Fault {
-    if why.contains("invalid peer certificate") { Fault::Lasting(why) } else { Fault::Broken(why) }
+fn fault(why: String) -> RequestError {
+    if why.contains("invalid peer certificate") {
+        RequestError::Permanent(why)
+    } else {
+        RequestError::Retryable(why)
+    }
 }
 
 /// The output of a credential plugin may be credentials, and so may its arguments and environment: none of them is

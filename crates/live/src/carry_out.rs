@@ -23,14 +23,14 @@ use federate_engine::actions::{ActionKind, Decision, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Counts the objects that are done, and reports the count.
-pub(super) struct Tally<'t> {
+pub(super) struct ProgressCounter<'t> {
     cluster: &'t ClusterName,
     progress: &'t dyn Progress,
     done: usize,
     of: usize,
 }
 
-impl Tally<'_> {
+impl ProgressCounter<'_> {
     fn report(&self) {
         self.progress.at(self.cluster, Step::Applying { done: self.done, of: self.of });
     }
@@ -71,7 +71,7 @@ impl Run<'_> {
         let (applied, deleted) = self.sorted(decider, carried);
         let of = applied.len() + deleted.len();
         let mut tally =
-            Tally { cluster: &self.desired.cluster, progress: self.options.progress, done: 0, of };
+            ProgressCounter { cluster: &self.desired.cluster, progress: self.options.progress, done: 0, of };
         if of > 0 {
             tally.report();
         }
@@ -142,7 +142,7 @@ impl Run<'_> {
         applied: Phased,
         deleted: Phased,
         carried: &mut SendResults,
-        tally: &mut Tally<'_>,
+        tally: &mut ProgressCounter<'_>,
     ) -> Result<(), Error> {
         let first = in_the_way(self.state, &self.desired.cluster, self.decisions);
         let mut all = Vec::new();
@@ -165,7 +165,7 @@ impl Run<'_> {
         &self,
         deleted: Phased,
         carried: &mut SendResults,
-        tally: &mut Tally<'_>,
+        tally: &mut ProgressCounter<'_>,
     ) -> Result<(), Error> {
         let failed = Failed::of(carried.undone(), self.decisions, |object| {
             live(self.state, &self.desired.cluster, object)
@@ -201,7 +201,7 @@ pub(super) async fn run(
     client: &Client,
     all: Vec<Steps>,
     carried: &mut SendResults,
-    tally: &mut Tally<'_>,
+    tally: &mut ProgressCounter<'_>,
 ) -> Result<(), Error> {
     // Dropping the set aborts the requests.
     let mut under_way = JoinSet::new();

@@ -19,29 +19,29 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::answer::{Fault, Refusal};
+use super::answer::{Refusal, RequestError};
 use super::call::Call;
 use super::{Error, Fence};
 use federate_kubernetes::ClusterName;
 
 /// The number of times that a request is sent.
-const ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// The number of times where the server asks to repeat the request later.
-const INVITED: u32 = 10;
+const MAX_ATTEMPTS_IF_BUSY: u32 = 10;
 /// The time limit for a request with all its repetitions and pauses.
-const PATIENCE: Duration = Duration::from_mins(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long an answer may take to begin.
-const ANSWER: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to arrive.
-const ARRIVAL: Duration = Duration::from_mins(1);
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer, in bytes.
-const LARGEST: usize = 512 << 20;
+const MAX_RESPONSE_BYTES: usize = 512 << 20;
 /// The pause before the second attempt where the server names none; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// The longest pause, whatever the server asks for.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The number of requests to a cluster at a time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Makes clients for an API server.
 pub(super) trait ClientFactory: Send + Sync {
@@ -65,7 +65,7 @@ struct Server {
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
     slots: Semaphore,
-    /// The time until which the server asked for no requests.
+    /// The time until which the server refuses further requests.
     quiet: Mutex<Instant>,
     /// The places of clusters that are worked on at the same time, and the place of this one.
     places: Arc<Semaphore>,
@@ -73,15 +73,15 @@ struct Server {
 }
 
 /// Why an attempt failed.
-enum Miss {
+enum AttemptError {
     /// Another attempt would fail as well.
-    Lasting(Error),
+    Permanent(Error),
     /// Another attempt may succeed.
-    Again(Error),
+    Retryable(Error),
     /// The server asks to repeat the request later.
-    Busy(Error, Duration),
+    RetryAfter(Error, Duration),
     /// The server does not accept the credentials.
-    Stranger(Error),
+    Unauthorized(Error),
 }
 
 impl Client {
@@ -96,7 +96,7 @@ impl Client {
             factory: Box::new(factory),
             inner: Mutex::new((inner, 0)),
             renewing: tokio::sync::Mutex::new(()),
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(MAX_CONCURRENT_REQUESTS),
             quiet: Mutex::new(Instant::now()),
             places,
             place: OnceCell::new(),
@@ -131,17 +131,19 @@ impl Client {
             let (client, age) = self.current();
             let (error, pause, most) = match self.attempt(&client, call).await {
                 Ok(answer) => return Ok(answer),
-                Err(Miss::Lasting(error)) => return Err(error),
-                Err(Miss::Stranger(error)) if renewed => return Err(error),
-                Err(Miss::Stranger(_)) => {
+                Err(AttemptError::Permanent(error)) => return Err(error),
+                Err(AttemptError::Unauthorized(error)) if renewed => return Err(error),
+                Err(AttemptError::Unauthorized(_)) => {
                     renewed = true;
                     self.renew(age).await?;
                     continue;
                 }
-                Err(Miss::Again(error)) => (error, wait, ATTEMPTS),
-                Err(Miss::Busy(error, asked)) => (error, asked, INVITED),
+                Err(AttemptError::Retryable(error)) => (error, wait, MAX_ATTEMPTS),
+                Err(AttemptError::RetryAfter(error, retry_after)) => {
+                    (error, retry_after, MAX_ATTEMPTS_IF_BUSY)
+                }
             };
-            if attempt == most || begun.elapsed() + pause > PATIENCE {
+            if attempt == most || begun.elapsed() + pause > REQUEST_TIMEOUT {
                 return Err(error.after(attempt));
             }
             sleep(pause).await;
@@ -163,9 +165,12 @@ impl Client {
     pub(super) async fn text(&self, call: &Call) -> Result<(u16, String), Error> {
         match exchange(&self.current().0, call).await {
             Ok((code, _, bytes)) => Ok((code.as_u16(), String::from_utf8_lossy(&bytes).into_owned())),
-            Err(Miss::Lasting(error) | Miss::Again(error) | Miss::Busy(error, _) | Miss::Stranger(error)) => {
-                Err(error)
-            }
+            Err(
+                AttemptError::Permanent(error)
+                | AttemptError::Retryable(error)
+                | AttemptError::RetryAfter(error, _)
+                | AttemptError::Unauthorized(error),
+            ) => Err(error),
         }
     }
 
@@ -192,9 +197,14 @@ impl Client {
         Ok(())
     }
 
-    async fn attempt<T: DeserializeOwned>(&self, client: &kube::Client, call: &Call) -> Result<T, Miss> {
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        call: &Call,
+    ) -> Result<T, AttemptError> {
         // The semaphores are never closed.
-        let closed = |error: tokio::sync::AcquireError| Miss::Lasting(Error::Unreachable(error.to_string()));
+        let closed =
+            |error: tokio::sync::AcquireError| AttemptError::Permanent(Error::Unreachable(error.to_string()));
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
@@ -202,7 +212,7 @@ impl Client {
             && !holds(cluster)
         {
             let why = "another replica may have taken the cluster over: nothing more is written to it";
-            return Err(Miss::Lasting(Error::Access(why.to_owned())));
+            return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
         let (code, headers, bytes) = exchange(client, call).await?;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
@@ -213,53 +223,58 @@ impl Client {
         }
         if code.is_success() {
             let strange = || Error::Unreachable("the answer is not JSON: is this an API server?".to_owned());
-            return serde_json::from_slice(&bytes).map_err(|_| Miss::Lasting(strange()));
+            return serde_json::from_slice(&bytes).map_err(|_| AttemptError::Permanent(strange()));
         }
         let error = Error::Refused(Refusal::read(code, &status, &bytes, call.secret));
         if code == StatusCode::UNAUTHORIZED {
-            return Err(Miss::Stranger(error));
+            return Err(AttemptError::Unauthorized(error));
         }
         if !repeatable(code, &status, call) {
-            return Err(Miss::Lasting(error));
+            return Err(AttemptError::Permanent(error));
         }
-        let Some(asked) = retry_after(&headers) else { return Err(Miss::Again(error)) };
+        let Some(wait) = retry_after(&headers) else { return Err(AttemptError::Retryable(error)) };
         if code == StatusCode::TOO_MANY_REQUESTS {
             // It is about all requests to this server.
             let mut quiet = self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-            *quiet = (*quiet).max(Instant::now() + asked);
+            *quiet = (*quiet).max(Instant::now() + wait);
         }
-        Err(Miss::Busy(error, asked))
+        Err(AttemptError::RetryAfter(error, wait))
     }
 }
 
-async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, HeaderMap, Bytes), Miss> {
+async fn exchange(
+    client: &kube::Client,
+    call: &Call,
+) -> Result<(StatusCode, HeaderMap, Bytes), AttemptError> {
     let late = |what: &str, time: Duration| {
-        Miss::Again(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
+        AttemptError::Retryable(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
     };
-    let request = call.request().map_err(Miss::Lasting)?;
-    let response = match timeout(ANSWER, client.send(request)).await {
+    let request = call.request().map_err(AttemptError::Permanent)?;
+    let response = match timeout(RESPONSE_TIMEOUT, client.send(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            return Err(match Fault::from(error) {
-                Fault::Lasting(why) => Miss::Lasting(Error::Access(why)),
-                Fault::Broken(why) => Miss::Again(Error::Unreachable(why)),
+            return Err(match RequestError::from(error) {
+                RequestError::Permanent(why) => AttemptError::Permanent(Error::Access(why)),
+                RequestError::Retryable(why) => AttemptError::Retryable(Error::Unreachable(why)),
             });
         }
-        Err(_) => return Err(late("no answer", ANSWER)),
+        Err(_) => return Err(late("no answer", RESPONSE_TIMEOUT)),
     };
     let (parts, body) = response.into_parts();
-    match timeout(ARRIVAL, Limited::new(body, LARGEST).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await {
         Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes())),
-        Ok(Err(error)) => Err(Miss::Again(Error::Unreachable(super::answer::chain(error.as_ref())))),
-        Err(_) => Err(late("the answer did not arrive", ARRIVAL)),
+        Ok(Err(error)) => {
+            Err(AttemptError::Retryable(Error::Unreachable(super::answer::chain(error.as_ref()))))
+        }
+        Err(_) => Err(late("the answer did not arrive", BODY_TIMEOUT)),
     }
 }
 
 /// The pause that the server asks for. A date in place of a number of seconds is ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    let asked = text.trim().parse().ok().map(Duration::from_secs)?;
-    Some(asked.clamp(FIRST_WAIT, LONGEST_WAIT))
+    let wait = text.trim().parse().ok().map(Duration::from_secs)?;
+    Some(wait.clamp(FIRST_WAIT, MAX_WAIT))
 }
 
 fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
@@ -309,14 +324,14 @@ mod tests {
 
     #[test]
     fn servers_are_obeyed_within_reason() {
-        let asked = |text: &str| {
+        let parse = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RETRY_AFTER, text.parse().unwrap());
             retry_after(&headers)
         };
-        assert_eq!(asked("3"), Some(Duration::from_secs(3)));
-        assert_eq!(asked("0"), Some(FIRST_WAIT));
-        assert_eq!(asked("86400"), Some(LONGEST_WAIT));
-        assert_eq!(asked("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        assert_eq!(parse("3"), Some(Duration::from_secs(3)));
+        assert_eq!(parse("0"), Some(FIRST_WAIT));
+        assert_eq!(parse("86400"), Some(MAX_WAIT));
+        assert_eq!(parse("Fri, 31 Dec 1999 23:59:59 GMT"), None);
     }
 }

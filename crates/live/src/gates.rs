@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::call::{Call, encoded};
 use super::carried::{SendResult, SendResults};
-use super::carry_out::{Tally, run};
+use super::carry_out::{ProgressCounter, run};
 use super::client::Client;
 use super::depends::{Failed, live};
 use super::order::{Phase, is_webhook};
@@ -80,7 +80,7 @@ impl<'r> Gates<'r> {
         &self,
         deleted: Vec<(Phase, Steps)>,
         carried: &mut SendResults,
-        tally: &mut Tally<'_>,
+        tally: &mut ProgressCounter<'_>,
     ) -> Result<Vec<(Phase, Steps)>, Error> {
         let blocked = carried.unanswered();
         if blocked.is_empty() {

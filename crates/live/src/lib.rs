@@ -56,11 +56,11 @@ pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
-pub use memory::{Recalled, RememberedPlan};
+pub use memory::{RememberedPlan, StoredMemory};
 pub use read::ClusterState;
-pub use survey::{Found, Survey, SurveyedCluster, survey};
+pub use survey::{Survey, SurveyResult, SurveyedCluster, survey};
 pub use target::Access;
-pub use watch::{MemberWatch, Watched};
+pub use watch::{MemberWatch, WatchedObjects};
 
 use carried::SendResults;
 use carry_out::Run;

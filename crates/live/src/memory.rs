@@ -55,7 +55,7 @@ impl RememberedPlan {
 
 /// What a cluster remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Recalled {
+pub enum StoredMemory {
     /// No plan.
     #[default]
     Nothing,
@@ -105,12 +105,12 @@ fn bytes(object: &Value) -> Option<Vec<u8>> {
 }
 
 /// Reads the plan that a cluster remembers.
-pub(super) async fn read(client: &Client, set: &Inventory) -> Result<Recalled, Error> {
-    let Some(index) = client.find(&Call::get(path(set, ""))).await? else { return Ok(Recalled::Nothing) };
+pub(super) async fn read(client: &Client, set: &Inventory) -> Result<StoredMemory, Error> {
+    let Some(index) = client.find(&Call::get(path(set, ""))).await? else { return Ok(StoredMemory::Nothing) };
     let entry = Index(&index);
     let damaged = |why: &str| {
         let name = name(set, "");
-        Recalled::Damaged(format!(
+        StoredMemory::Damaged(format!(
             "the plan that is kept in ConfigMap {}/{name} cannot be read: {why}; delete the ConfigMap to schedule without \
              it",
             set.namespace
@@ -129,7 +129,7 @@ pub(super) async fn read(client: &Client, set: &Inventory) -> Result<Recalled, E
         return Ok(damaged("it was edited"));
     }
     Ok(match unpack(&packed) {
-        Ok(text) => Recalled::Plan(RememberedPlan { generation: entry.generation(), text }),
+        Ok(text) => StoredMemory::Plan(RememberedPlan { generation: entry.generation(), text }),
         Err(error) => damaged(&error.to_string()),
     })
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::memory::{self, Recalled};
+use super::memory::{self, StoredMemory};
 use super::read::{List, objects};
 use super::{Access, DesiredState, Error, each, target, within};
 use federate_apiserver::Kind;
@@ -29,14 +29,14 @@ pub struct SurveyedCluster {
     /// The cluster.
     pub cluster: ClusterName,
     /// What was found there.
-    pub found: Result<Found, Error>,
+    pub found: Result<SurveyResult, Error>,
 }
 
 /// What was found in a cluster.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SurveyResult {
     /// The plan that it remembers; nothing where that was not asked.
-    pub memory: Recalled,
+    pub memory: StoredMemory,
     /// The objects that schedulers look at; `None` where they look at none.
     pub objects: Option<Vec<Object>>,
 }
@@ -55,7 +55,7 @@ pub fn survey(
             let client = target::to(connections, &desired.cluster).await?;
             let memory = match survey.memory {
                 Some(set) => memory::read(&client, set).await?,
-                None => Recalled::Nothing,
+                None => StoredMemory::Nothing,
             };
             let lists = lists(&desired.cluster, survey.reads);
             let objects = if lists.is_empty() {
@@ -63,7 +63,7 @@ pub fn survey(
             } else {
                 Some(objects(&client, lists.into_iter(), &desired.cluster).await?)
             };
-            Ok(Found { memory, objects })
+            Ok(SurveyResult { memory, objects })
         }));
         SurveyedCluster { cluster: desired.cluster.clone(), found }
     })

@@ -15,7 +15,7 @@ use kube::config::{self as kube_config, ExecInteractiveMode, KubeConfigOptions, 
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
-use super::answer::Fault;
+use super::answer::RequestError;
 use super::call::Call;
 use super::client::{Client, ClientFactory};
 use super::hub::{self, Hub};
@@ -312,8 +312,8 @@ async fn connect(mut config: Config) -> Result<kube::Client, Error> {
     });
     match timeout(CREDENTIALS, made).await {
         Ok(Ok(Ok(client))) => Ok(client),
-        Ok(Ok(Err(error))) => match Fault::from(error) {
-            Fault::Broken(why) | Fault::Lasting(why) => Err(Error::Access(why)),
+        Ok(Ok(Err(error))) => match RequestError::from(error) {
+            RequestError::Retryable(why) | RequestError::Permanent(why) => Err(Error::Access(why)),
         },
         Ok(Err(error)) => Err(Error::Access(error.to_string())),
         Err(_) => Err(Error::Access(format!(

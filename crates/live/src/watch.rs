@@ -50,7 +50,7 @@ const PAGE: &str = "500";
 
 /// What is watched in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedObjects {
     /// The cluster.
     pub cluster: ClusterName,
     /// One object for each kind and namespace that is watched.
@@ -74,7 +74,7 @@ impl MemberWatch {
     pub fn start(
         access: &Access,
         inventory: &Inventory,
-        watched: Vec<Watched>,
+        watched: Vec<WatchedObjects>,
         changed: Arc<Changed>,
     ) -> Result<Self, Error> {
         let connections = access.read(watched.len())?;
@@ -88,7 +88,7 @@ impl MemberWatch {
         std::thread::spawn(move || {
             runtime.block_on(async move {
                 let mut all = JoinSet::new();
-                for Watched { cluster, objects } in watched {
+                for WatchedObjects { cluster, objects } in watched {
                     let (selector, changed, list) = (selector.clone(), changed.clone(), list.clone());
                     let watch = ClusterWatch { cluster, selector, changed, list };
                     all.spawn(watch.run(connections.clone(), objects));
@@ -121,12 +121,12 @@ struct ClusterWatch {
 
 /// The objects of a kind, in a namespace or in all.
 #[derive(Clone, Debug)]
-struct Place {
+struct WatchScope {
     kind: Kind,
     namespace: Option<String>,
 }
 
-impl Place {
+impl WatchScope {
     /// An object of this place.
     fn object(&self, metadata: &Metadata) -> ObjectRef {
         ObjectRef {
@@ -242,7 +242,7 @@ impl ClusterWatch {
             }
             let listed = Arc::new(AtomicUsize::new(places.len()));
             for (kind, namespaces) in places.into_values() {
-                let place = Place { kind, namespace: None };
+                let place = WatchScope { kind, namespace: None };
                 watches.spawn(self.clone().follow(client.clone(), place, namespaces, listed.clone()));
             }
             open = unserved;
@@ -263,7 +263,7 @@ impl ClusterWatch {
     async fn follow(
         self,
         client: Client,
-        place: Place,
+        place: WatchScope,
         namespaces: BTreeSet<String>,
         listed: Arc<AtomicUsize>,
     ) {
@@ -276,7 +276,7 @@ impl ClusterWatch {
         }
         let mut watches = JoinSet::new();
         for namespace in namespaces {
-            let place = Place { namespace: Some(namespace), ..place.clone() };
+            let place = WatchScope { namespace: Some(namespace), ..place.clone() };
             let (watch, client, list) = (self.clone(), client.clone(), self.list.clone());
             watches.spawn(async move { watch.watch(&client, &place, None, (None, list)).await });
         }
@@ -295,7 +295,7 @@ impl ClusterWatch {
     async fn watch(
         &self,
         client: &Client,
-        place: &Place,
+        place: &WatchScope,
         mut first: Option<(Versions, String)>,
         (mut listed, mut asks): (Option<&Arc<AtomicUsize>>, watch::Receiver<u64>),
     ) {
@@ -344,7 +344,7 @@ impl ClusterWatch {
     }
 
     /// All objects of a place, with the version of the list.
-    async fn list(&self, client: &Client, place: &Place) -> Result<(Versions, String), Error> {
+    async fn list(&self, client: &Client, place: &WatchScope) -> Result<(Versions, String), Error> {
         let mut versions = Versions::new();
         let mut token = String::new();
         loop {
@@ -361,7 +361,7 @@ impl ClusterWatch {
         }
     }
 
-    fn call(&self, place: &Place) -> Call {
+    fn call(&self, place: &WatchScope) -> Call {
         let path = path(&place.kind, place.namespace.as_deref());
         Call::get(path).query("labelSelector", &self.selector)
     }
@@ -370,7 +370,7 @@ impl ClusterWatch {
     async fn events(
         &self,
         client: &Client,
-        place: &Place,
+        place: &WatchScope,
         at: &mut String,
         (versions, asks): (&mut Versions, &mut watch::Receiver<u64>),
     ) -> Ended {
@@ -414,7 +414,7 @@ impl ClusterWatch {
 
 impl ClusterWatch {
     /// Finds out whether a watch that goes on has missed something.
-    async fn list_again(&self, client: &Client, place: &Place, versions: &mut Versions) {
+    async fn list_again(&self, client: &Client, place: &WatchScope, versions: &mut Versions) {
         match self.list(client, place).await {
             Ok((listed, _)) if listed == *versions => {}
             Ok((listed, _)) => {

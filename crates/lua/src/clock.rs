@@ -8,13 +8,13 @@ use jiff::{Timestamp, fmt::strtime};
 use mlua::{Lua, Value};
 
 use super::arguments::{Arguments, Outcome, number};
-use super::host::Host;
+use super::host::HostFunction;
 
 const UNKNOWN: &str =
     "the script asks for the time, which depends on when it runs; `--now TIME` sets it for this run";
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, Host); 2] = [("time", time), ("date", date)];
+pub(crate) const FUNCTIONS: [(&str, HostFunction); 2] = [("time", time), ("date", date)];
 
 fn time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let Value::Table(given) = arguments.get(0) else {

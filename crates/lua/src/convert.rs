@@ -151,8 +151,8 @@ fn lossy(bytes: &[u8]) -> String {
 
 /// Converts a number to JSON.
 fn json_number(number: f64) -> Option<Value> {
-    match numbers::whole(number) {
-        Some(whole) => Some(Value::from(whole)),
+    match numbers::to_integer(number) {
+        Some(to_integer) => Some(Value::from(to_integer)),
         None => Number::from_f64(number).map(Value::Number),
     }
 }

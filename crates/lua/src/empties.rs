@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The type of a result that is an empty table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole {
+pub enum EmptyTable {
     /// A mapping.
     Map,
     /// A list.
@@ -16,11 +16,11 @@ pub enum Whole {
 }
 
 /// Restores the empty tables of a result, which are empty lists, by the arguments of the script.
-pub fn repair(result: &mut Value, whole: Whole, references: &[&Value]) {
+pub fn repair(result: &mut Value, whole: EmptyTable, references: &[&Value]) {
     if is_empty(result) {
         *result = match whole {
-            Whole::Map => Value::Object(Map::new()),
-            Whole::List => Value::Array(Vec::new()),
+            EmptyTable::Map => Value::Object(Map::new()),
+            EmptyTable::List => Value::Array(Vec::new()),
         };
         return;
     }
@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     fn repaired(mut result: Value, references: &[&Value]) -> Value {
-        repair(&mut result, Whole::Map, references);
+        repair(&mut result, EmptyTable::Map, references);
         result
     }
 

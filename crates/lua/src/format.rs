@@ -121,12 +121,12 @@ fn of_number(number: f64, spec: &Spec, verb: u8) -> Text {
         b's' | b'q' => of_string(numbers::text(number).as_bytes(), spec, verb),
         b'd' | b'i' | b'c' | b'x' | b'X' | b'o' | b'b' | b'U' => of_integer(cut(number), spec, verb),
         b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => of_float(number, spec, verb),
-        b'v' => match numbers::whole(number) {
-            Some(whole) => of_integer(whole, spec, b'd'),
+        b'v' => match numbers::to_integer(number) {
+            Some(integer) => of_integer(integer, spec, b'd'),
             None => of_float(number, spec, b'g'),
         },
-        _ => match numbers::whole(number) {
-            Some(whole) => plain(format!("%!{}(int64={whole})", char::from(verb))),
+        _ => match numbers::to_integer(number) {
+            Some(integer) => plain(format!("%!{}(int64={integer})", char::from(verb))),
             None => plain(format!("%!{}(float64={})", char::from(verb), numbers::shortest(number))),
         },
     }
@@ -134,7 +134,7 @@ fn of_number(number: f64, spec: &Spec, verb: u8) -> Text {
 
 #[expect(clippy::cast_possible_truncation, reason = "checked; what does not fit is the smallest")]
 fn cut(number: f64) -> i64 {
-    let fits = numbers::whole(number.trunc()).is_some();
+    let fits = numbers::to_integer(number.trunc()).is_some();
     if fits { number as i64 } else { i64::MIN }
 }
 

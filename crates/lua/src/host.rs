@@ -9,7 +9,7 @@ use super::limits::{self, Budget, HOST_CALL, MEMORY, TOO_LONG};
 use super::{clock, kube, machine, numbers, strings};
 
 /// A function of the host.
-pub(crate) type Host = fn(&Lua, &Arguments<'_>) -> Outcome;
+pub(crate) type HostFunction = fn(&Lua, &Arguments<'_>) -> Outcome;
 
 /// All functions.
 pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
@@ -49,7 +49,7 @@ fn count(amount: f64) -> u64 {
     amount as u64 + 1
 }
 
-fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, Host)]) -> mlua::Result<Table> {
+fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, HostFunction)]) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, host) in all {
         library.raw_set(name, function(lua, budget, name, host)?)?;
@@ -58,7 +58,12 @@ fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, Host)]) -> mlu
 }
 
 /// A function of the host as a function of Lua.
-fn function(lua: &Lua, budget: &Arc<Budget>, name: &'static str, host: Host) -> mlua::Result<Function> {
+fn function(
+    lua: &Lua,
+    budget: &Arc<Budget>,
+    name: &'static str,
+    host: HostFunction,
+) -> mlua::Result<Function> {
     let budget = Arc::clone(budget);
     lua.create_function(move |lua, values: MultiValue| {
         if !budget.charge(HOST_CALL) {

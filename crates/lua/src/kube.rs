@@ -12,11 +12,11 @@ use mlua::{Lua, Value as LuaValue};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, Outcome, number, string};
-use super::host::Host;
-use super::{Whole, convert, fits, numbers, repair};
+use super::host::HostFunction;
+use super::{EmptyTable, convert, fits, numbers, repair};
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, Host); 4] = [
+pub(crate) const FUNCTIONS: [(&str, HostFunction); 4] = [
     ("resourceAdd", resource_add),
     ("getResourceQuantity", resource_quantity),
     ("accuratePodRequirements", pod_requirements_of),
@@ -65,7 +65,7 @@ fn pod_template(lua: &Lua, arguments: &Arguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
     let (mut template, size) = convert::from_table(lua, table)?;
     arguments.charge_each(size)?;
-    repair(&mut template, Whole::Map, &[]);
+    repair(&mut template, EmptyTable::Map, &[]);
     fits(&Type::Named("PodTemplateSpec"), &template)?;
     Ok(template)
 }

@@ -6,7 +6,7 @@
 //! object ─► convert ─────────────────────┘            └─► convert, empties ─► value
 //! ```
 //!
-//! A [`Machines`] keeps a few machines for any number of threads, each with the scripts that it has
+//! A [`LuaPool`] keeps a few machines for any number of threads, each with the scripts that it has
 //! compiled. A run gets globals of its own, so that no script sees what another one left. Nothing in here
 //! reads a clock or a file: the limits are numbers of steps and bytes, the same on every computer.
 //!
@@ -43,10 +43,10 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use serde_json::Value;
 
 pub use decode::fits;
-pub use empties::{Whole, repair};
+pub use empties::{EmptyTable, repair};
 pub use failure::{Category, Failure};
-use limits::MOST_MACHINES;
-use machine::Machine;
+use limits::MAX_STATES;
+use machine::LuaState;
 pub use numbers::int32;
 
 /// A function of a script that is called.
@@ -106,32 +106,32 @@ impl Answer {
     }
 }
 
-/// Machines for any number of threads. At most `MOST_MACHINES` run at a time, so that scripts cannot
+/// Machines for any number of threads. At most `MAX_STATES` run at a time, so that scripts cannot
 /// take more memory on a computer with more cores.
 #[derive(Debug)]
-pub struct Machines {
-    idle: Mutex<Idle>,
+pub struct LuaPool {
+    idle: Mutex<IdleStates>,
     returned: Condvar,
 }
 
 /// The machines that no thread uses.
 #[derive(Debug)]
-struct Idle {
-    machines: Vec<Machine>,
+struct IdleStates {
+    machines: Vec<LuaState>,
     /// How many more may be made.
     unmade: usize,
 }
 
-impl Default for Machines {
+impl Default for LuaPool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Machines {
+impl LuaPool {
     /// Machines that are created when they are needed.
     pub const fn new() -> Self {
-        let idle = Idle { machines: Vec::new(), unmade: MOST_MACHINES };
+        let idle = IdleStates { machines: Vec::new(), unmade: MAX_STATES };
         Self { idle: Mutex::new(idle), returned: Condvar::new() }
     }
 
@@ -146,9 +146,9 @@ impl Machines {
     }
 
     /// Does something with a machine of its own. A machine that has run into a limit is not used again.
-    fn with<T>(&self, work: impl FnOnce(&mut Machine) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with<T>(&self, work: impl FnOnce(&mut LuaState) -> Result<T, Failure>) -> Result<T, Failure> {
         let result =
-            self.take().map_or_else(Machine::new, Ok).map(|mut machine| (work(&mut machine), machine));
+            self.take().map_or_else(LuaState::new, Ok).map(|mut machine| (work(&mut machine), machine));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match result {
             Ok((result, machine)) if !machine.is_spent() => {
@@ -169,7 +169,7 @@ impl Machines {
     }
 
     /// An idle machine, as soon as there is one; `None` where one more may be made.
-    fn take(&self) -> Option<Machine> {
+    fn take(&self) -> Option<LuaState> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(machine) = idle.machines.pop() {

@@ -12,7 +12,7 @@ const STEPS: u64 = 5_000_000;
 pub(crate) const MEMORY: usize = 32 << 20;
 
 /// Machines that may run at the same time.
-pub(crate) const MOST_MACHINES: usize = 4;
+pub(crate) const MAX_STATES: usize = 4;
 
 /// The message of a script that has used all its steps.
 pub(crate) const TOO_LONG: &str = "the script takes too long";

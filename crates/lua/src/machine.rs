@@ -23,10 +23,10 @@ const CALL: u64 = 20;
 const COUNTING: u64 = 2000;
 
 /// The most compiled scripts that a machine keeps.
-const MOST_SCRIPTS: usize = 500;
+const MAX_SCRIPTS: usize = 500;
 
 /// A Lua state.
-pub(crate) struct Machine {
+pub(crate) struct LuaState {
     lua: Lua,
     budget: Arc<Budget>,
     /// Makes fresh globals.
@@ -37,13 +37,13 @@ pub(crate) struct Machine {
     spent: bool,
 }
 
-impl fmt::Debug for Machine {
+impl fmt::Debug for LuaState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine").field("budget", &self.budget).finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl LuaState {
     pub(crate) fn new() -> Result<Self, Failure> {
         Self::build().map_err(|error| Failure::of(Category::Runtime, &error.to_string()))
     }
@@ -87,7 +87,7 @@ impl Machine {
         if let Some(known) = self.scripts.get(script) {
             return known.clone();
         }
-        if self.scripts.len() == MOST_SCRIPTS {
+        if self.scripts.len() == MAX_SCRIPTS {
             self.scripts.clear();
         }
         let text = source::prepared(script);

@@ -6,12 +6,12 @@
 
 /// A number as text.
 pub(crate) fn text(number: f64) -> String {
-    whole(number).map_or_else(|| shortest(number), |whole| whole.to_string())
+    to_integer(number).map_or_else(|| shortest(number), |whole| whole.to_string())
 }
 
 /// The number as an integer of 64 bits, where it is one.
 #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
-pub(crate) fn whole(number: f64) -> Option<i64> {
+pub(crate) fn to_integer(number: f64) -> Option<i64> {
     // The bound itself does not fit.
     let in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     (in_range && number.fract() == 0.0).then_some(number as i64)

@@ -6,11 +6,11 @@ use mlua::{Lua, Value};
 
 use super::arguments::{Arguments, Outcome, string};
 use super::format;
-use super::host::Host;
+use super::host::HostFunction;
 use super::pattern::{self, Group, Match};
 
 /// The functions by name. `gmatch` is made of [`next_match`].
-pub(crate) const FUNCTIONS: [(&str, Host); 10] = [
+pub(crate) const FUNCTIONS: [(&str, HostFunction); 10] = [
     ("byte", byte),
     ("char", char),
     ("find", find),

@@ -1,7 +1,7 @@
 //! Makes a branch of a git repository equal to a rendered tree. Blobs and trees are written directly to the
 //! object database, without a work tree or an index, and unchanged ones are not written.
 //!
-//! [`Base`] is the content of the branch, [`build`] writes the objects of the new content, [`commit`] creates
+//! [`BranchContent`] is the content of the branch, [`build`] writes the objects of the new content, [`commit`] creates
 //! a commit of them, and [`advance`] moves the branches, all or none, if they have not moved in the meantime.
 //! Until then, nothing that was written is reachable: if the process is killed, the branch is at the old
 //! commit or at the new one. `remote` pushes.
@@ -27,10 +27,10 @@ mod pack;
 mod remote;
 
 pub use advance::{Update, advance, not_checked_out, tip};
-pub use base::Base;
+pub use base::BranchContent;
 pub use commit::{Commit, Identity, commit};
 pub use folder::Folder;
-pub use layout::{Bases, Built, Layout};
+pub use layout::{BranchContents, Built, Layout};
 pub use remote::{Pushed, Remote};
 
 /// A branch and folder, for messages: `branch rendered`, `folder out of branch main`.
@@ -140,7 +140,7 @@ pub enum Error {
 
 /// Writes the objects of `tree` that the repository does not have. Returns the tree of the new commit, and
 /// what it changes; if nothing differs, writes nothing and returns the base's tree.
-pub fn build(repository: &Repository, base: &Base, tree: &Tree) -> Result<(Oid, Summary), Error> {
+pub fn build(repository: &Repository, base: &BranchContent, tree: &Tree) -> Result<(Oid, Summary), Error> {
     let desired = objects::DesiredTree::of(tree)?;
     let (summary, new) = compare::compare(repository, base, &desired)?;
     if !summary.is_unchanged() {

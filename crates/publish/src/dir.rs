@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::foreign;
 use super::lock::Lock;
-use super::paths::{Place, cluster_folder};
+use super::paths::{ObjectPath, cluster_folder};
 use super::summary::Summary;
 use super::tree::Tree;
 use federate_dialect::Plan;
@@ -148,7 +148,7 @@ impl Folder {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
         let root = self.root.as_ref()?.as_fd();
-        previous::text(root, &cluster_folder(cluster), &Place::of(object)).map(Into::into)
+        previous::text(root, &cluster_folder(cluster), &ObjectPath::of(object)).map(Into::into)
     }
 
     /// Replaces the content of the folder by `tree`. If nothing differs, nothing is written.

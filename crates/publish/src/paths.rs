@@ -24,14 +24,14 @@ const LONGEST_NAME: usize = 255;
 
 /// The path of an object below its cluster's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ObjectPath {
     /// The folder.
     pub namespace: Arc<str>,
     /// The file name.
     pub file: Arc<str>,
 }
 
-impl Place {
+impl ObjectPath {
     /// The path of an object.
     pub fn of(object: &ObjectRef) -> Self {
         let namespace = match &object.namespace {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn path(object: &ObjectRef) -> String {
-        let place = Place::of(object);
+        let place = ObjectPath::of(object);
         format!("{}/{}", place.namespace, place.file)
     }
 
@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn long_names_are_cut_and_stay_apart() {
         let long =
-            |last: &str| Place::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
+            |last: &str| ObjectPath::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
         assert!(long("a").file.len() <= 255);
         assert!(long("a").file.ends_with(".yaml"));
         assert_ne!(long("a"), long("b"));
         assert_eq!(long("a"), long("a"));
         let exact = object("v1", "Secret", None, &"x".repeat(255 - "secret_.yaml".len()));
-        assert_eq!(Place::of(&exact).file.len(), 255);
-        assert!(!Place::of(&exact).file.contains('%'));
+        assert_eq!(ObjectPath::of(&exact).file.len(), 255);
+        assert!(!ObjectPath::of(&exact).file.contains('%'));
     }
 
     proptest! {
@@ -177,8 +177,8 @@ mod tests {
                 object(&format!("{}/v1", group.replace('/', "-")), kind, namespace.as_deref(), name)
             };
             let (a, b) = (of(&a), of(&b));
-            prop_assert_eq!(a == b, Place::of(&a) == Place::of(&b));
-            for part in [Place::of(&a).namespace, Place::of(&a).file] {
+            prop_assert_eq!(a == b, ObjectPath::of(&a) == ObjectPath::of(&b));
+            for part in [ObjectPath::of(&a).namespace, ObjectPath::of(&a).file] {
                 prop_assert!(!part.is_empty() && !part.starts_with('.') && part.len() <= 255);
                 prop_assert!(!part.contains(['/', '\0']));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::paths::{Place, cluster_folder};
+use super::paths::{ObjectPath, cluster_folder};
 use federate_dialect::Plan;
 use federate_engine::Manifest;
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -40,11 +40,11 @@ pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
 
 /// A file to write; clusters with the same content share it.
 #[derive(Clone, Debug)]
-pub(super) struct File(Arc<Laid>);
+pub(super) struct File(Arc<FileContent>);
 
 #[derive(Debug)]
-struct Laid {
-    place: Place,
+struct FileContent {
+    place: ObjectPath,
     manifest: Manifest,
     number: usize,
 }
@@ -71,9 +71,9 @@ impl File {
 impl Tree {
     /// Lays out manifests with `placements`, the text of the plan.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
-        let mut placed: Vec<_> = manifests.into_iter().map(|m| (Place::of(&m.object), m)).collect();
+        let mut placed: Vec<_> = manifests.into_iter().map(|m| (ObjectPath::of(&m.object), m)).collect();
         placed.sort_by(|a, b| a.0.cmp(&b.0));
-        let laid = |(number, (place, manifest))| File(Arc::new(Laid { place, manifest, number }));
+        let laid = |(number, (place, manifest))| File(Arc::new(FileContent { place, manifest, number }));
         let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
         let rows = distinct.iter().map(|f| (&f.0.place, f.0.manifest.clusters.iter(), f.clone()));
         let files = lay_out(rows);
@@ -108,8 +108,8 @@ impl Tree {
 }
 
 /// The names of all files that a plan accounts for; federate wrote no others.
-pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
-    let mut placed: Vec<_> = plan.placements.iter().map(|row| (Place::of(&row.object), row)).collect();
+pub(super) fn files_of_plan(plan: &Plan) -> Folders<Arc<str>> {
+    let mut placed: Vec<_> = plan.placements.iter().map(|row| (ObjectPath::of(&row.object), row)).collect();
     placed.sort_by(|a, b| a.0.cmp(&b.0));
     lay_out(placed.iter().map(|(place, row)| {
         let clusters = row.clusters.iter().map(|cluster| &cluster.name).chain(&row.withdrawn);
@@ -118,7 +118,7 @@ pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
 }
 
 /// Sorts rows, which are in the order of their paths, into folders.
-fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a Place, C, T)>) -> Folders<T>
+fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a ObjectPath, C, T)>) -> Folders<T>
 where
     T: Clone,
     C: Iterator<Item = &'a ClusterName>,

@@ -9,9 +9,9 @@ use serde::Serialize;
 use federate_dialect::{HOST, Plan};
 use federate_engine::{any_error, previous};
 use federate_publish::Tree;
-use federate_publish::branch::{self, Base, Built, Identity, Layout, Pushed, Remote};
+use federate_publish::branch::{self, BranchContent, Built, Identity, Layout, Pushed, Remote};
 use federate_publish::tree::Collision;
-use federate_source::git::{self, Place};
+use federate_source::git::{self, GitLocation};
 
 use crate::Session;
 use crate::provenance::{Provenance, with_trailers};
@@ -43,7 +43,7 @@ pub enum Error<E> {
 /// Where and how to commit a rendering.
 pub struct Commit<'c> {
     /// The repository.
-    pub place: &'c Place,
+    pub place: &'c GitLocation,
     /// The branches.
     pub layout: &'c Layout,
     /// The remote to push to. If a branch has moved there, the commit is created again on top of it.
@@ -151,7 +151,7 @@ impl Commit<'_> {
     }
 
     /// The clusters that receive objects now or did before.
-    fn affected(&self, plan: &Plan, home: &Base) -> BTreeSet<String> {
+    fn affected(&self, plan: &Plan, home: &BranchContent) -> BTreeSet<String> {
         let rows = plan.placements.iter();
         let rows = rows.chain(home.previous().into_iter().flat_map(|plan| &plan.placements));
         let names = rows.flat_map(|row| row.clusters.iter().map(|placed| &placed.name).chain(&row.withdrawn));

@@ -27,7 +27,7 @@ impl Session {
         let Some(row) = row else { return Vec::new() };
         let policy = row.policy.as_ref();
         let deciding =
-            Deciding { session: self, row, subjects: policy.into_iter().chain([object]).collect() };
+            WithoutFact { session: self, row, subjects: policy.into_iter().chain([object]).collect() };
         let before = deciding.decide(self.clusters(), self.settings());
         let mut facts = Vec::new();
         let earlier = self.settings().previous.of(object);
@@ -56,14 +56,14 @@ impl Session {
 }
 
 /// Decides about one object in other circumstances.
-struct Deciding<'s> {
+struct WithoutFact<'s> {
     session: &'s Session,
     row: &'s Placement,
     /// The object, and the policy that places it: a control plane decides about one of them.
     subjects: Vec<&'s ObjectRef>,
 }
 
-impl Deciding<'_> {
+impl WithoutFact<'_> {
     fn decide(&self, clusters: &[Cluster], settings: &Settings) -> Option<Placement> {
         let session = self.session;
         let engine = Engine::new(session.dialects(), session.repo(), clusters, settings);

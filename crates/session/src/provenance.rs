@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use federate_engine::actions::RepoRef;
 use federate_publish::Summary;
-use federate_source::git::{self, Place};
+use federate_source::git::{self, GitLocation};
 
 /// The origin of a rendering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Provenance {
 
 impl Provenance {
     /// The origin of a work tree: the commit that is checked out, and whether files differ from it.
-    pub fn of_work_tree(place: &Place) -> Self {
+    pub fn of_work_tree(place: &GitLocation) -> Self {
         let head =
             place.open().ok().and_then(|repository| Some(place.resolve(&repository, "HEAD").ok()?.commit));
         // If the state is unknown, it counts as dirty.
@@ -26,11 +26,11 @@ impl Provenance {
     }
 
     /// The origin of a commit.
-    pub fn of_commit(place: &Place, id: Oid) -> Self {
+    pub fn of_commit(place: &GitLocation, id: Oid) -> Self {
         Self::of(place, id, false)
     }
 
-    fn of(place: &Place, id: Oid, dirty: bool) -> Self {
+    fn of(place: &GitLocation, id: Oid, dirty: bool) -> Self {
         let repository = place.open().ok();
         let commit = repository.as_ref().and_then(|repository| repository.find_commit(id).ok());
         let subject = commit.and_then(|commit| Some(commit.summary().ok()??.to_owned()));
@@ -39,7 +39,7 @@ impl Provenance {
     }
 
     /// The repo's identity, which all its clones share; `None` if its remote `origin` has no address.
-    pub fn repo(&self, place: &Place) -> Option<RepoRef> {
+    pub fn repo(&self, place: &GitLocation) -> Option<RepoRef> {
         let repository = place.open().ok()?;
         let remote = repository.find_remote("origin").ok()?;
         let url = remote.url().ok().filter(|url| !url.is_empty())?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_apiserver::Kind;
-use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
+use federate_engine::actions::cluster::{Decided, DecisionContext, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
 use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
 use federate_engine::change::{DigestKey, is_hidden, reveal};
@@ -200,7 +200,7 @@ impl<'r> Reconciler<'r> {
     }
 
     /// `server`: whether API servers decide what is unknown here.
-    fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
+    fn with<T>(&self, server: bool, work: impl FnOnce(&DecisionContext<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(Adopt::Never), false, false, false),
@@ -225,7 +225,7 @@ impl<'r> Reconciler<'r> {
             Purpose::Apply { .. } | Purpose::Remove => None,
             Purpose::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
         };
-        work(&Deciding {
+        work(&DecisionContext {
             engine: &self.engine,
             rendering: self.rendering(),
             desired: &self.desired,

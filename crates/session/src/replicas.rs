@@ -14,7 +14,7 @@ use federate_repo::Role;
 use crate::Session;
 
 /// Lists of clusters with the replicas of their manifests, by the address of the list without them.
-type Stated = Mutex<HashMap<(usize, Option<i64>), PlacedClusters>>;
+type ReplicaCache = Mutex<HashMap<(usize, Option<i64>), PlacedClusters>>;
 
 impl Session {
     /// The plan with the replicas that manifests have: where no control plane decides them they are those of the
@@ -24,7 +24,7 @@ impl Session {
         let overridden =
             self.repo().claimed.iter().any(|c| c.role == Role::Override && names_replicas(&c.object.body));
         let mut plan = self.plan().clone();
-        let stated = Stated::default();
+        let stated = ReplicaCache::default();
         plan.placements.par_iter_mut().for_each(|row| {
             let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
             if row.clusters.is_empty() || !self.has_replicas(&row.object) || !(undecided || overridden) {
@@ -66,7 +66,7 @@ fn names_replicas(value: &Value) -> bool {
 }
 
 /// The clusters with the replicas of the template where none are decided. Placements that share a list still do.
-fn of_template(clusters: &PlacedClusters, replicas: Option<i64>, stated: &Stated) -> PlacedClusters {
+fn of_template(clusters: &PlacedClusters, replicas: Option<i64>, stated: &ReplicaCache) -> PlacedClusters {
     let lock = || stated.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (clusters.address(), replicas);
     if let Some(known) = lock().get(&key) {

@@ -15,7 +15,7 @@ use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source
 use federate_report::findings;
 
 use crate::lost::{self, LossTimes, Lost};
-use crate::without::Without;
+use crate::without::ExcludingSource;
 use crate::{DIALECTS, release};
 
 /// The code of the finding about a template that no policy places.
@@ -117,7 +117,7 @@ impl Session {
         let dialects = options.dialects;
         let output = options.output.as_deref();
         let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&Without { source, folder }, output, &dialects),
+            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &dialects),
             None => federate_repo::load(source, output, &dialects),
         };
         Self::of(loaded, options)

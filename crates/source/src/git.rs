@@ -97,7 +97,7 @@ fn ignored_repository(embedded: bool) -> &'static str {
 
 /// A folder and the git repository that it belongs to.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct GitLocation {
     /// The repository's folder: `.git`, or the bare repository.
     pub git_dir: PathBuf,
     /// The root of the work tree; `None` for a bare repository.
@@ -108,7 +108,7 @@ pub struct Place {
     pub embedded: bool,
 }
 
-impl Place {
+impl GitLocation {
     /// Opens the repository.
     pub fn open(&self) -> Result<Repository, Error> {
         Repository::open(&self.git_dir).map_err(|e| self.unreadable(&e))
@@ -126,7 +126,7 @@ impl Place {
 
 /// A folder in one revision.
 pub struct Revision {
-    place: Place,
+    place: GitLocation,
     commit: Oid,
     root: Oid,
     /// Unused repository handles; each serves only one thread at a time.
@@ -140,7 +140,7 @@ pub struct Revision {
 
 impl Revision {
     /// Opens the folder of `place` in a revision.
-    pub fn open(place: Place, resolved: &Resolved) -> Result<Self, Error> {
+    pub fn open(place: GitLocation, resolved: &Resolved) -> Result<Self, Error> {
         let repository = place.open()?;
         let commit = resolved.commit;
         let root = tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
@@ -167,7 +167,7 @@ impl Revision {
     }
 
     /// The repository and the folder.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &GitLocation {
         &self.place
     }
 
@@ -286,7 +286,7 @@ const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
 /// The content of a file in a revision. The path is relative to the repository's root.
-pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
+pub fn blob(place: &GitLocation, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
     let repository = place.open()?;
     let read = || {
         let tree = repository.find_commit(resolved.commit)?.tree()?;
@@ -301,7 +301,7 @@ pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, E
 }
 
 /// Whether files below the folder differ from the last commit, or are untracked.
-pub fn is_modified(place: &Place) -> Result<bool, Error> {
+pub fn is_modified(place: &GitLocation) -> Result<bool, Error> {
     let repository = place.open()?;
     let mut options = git2::StatusOptions::new();
     options.include_untracked(true).recurse_untracked_dirs(false).exclude_submodules(true);

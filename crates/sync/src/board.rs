@@ -20,9 +20,9 @@ pub(crate) enum Wake {
 
 /// The Syncs, by namespace and name.
 #[derive(Default)]
-pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, Seat>>);
+pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, RegisteredSync>>);
 
-struct Seat {
+struct RegisteredSync {
     wake: Sender<Wake>,
     ready: bool,
     /// The Sync as it is specified; `None` if its thread is to end.
@@ -33,7 +33,7 @@ struct Seat {
 type Channel = (Sender<Wake>, Receiver<Wake>);
 
 impl SyncRegistry {
-    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Seat>) -> T) -> T {
+    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, RegisteredSync>) -> T) -> T {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -52,7 +52,10 @@ impl SyncRegistry {
             }
             let start = |(name, loaded): (String, Loaded)| {
                 let (wake, wakes) = mpsc::channel();
-                seats.insert(name.clone(), Seat { wake: wake.clone(), ready: false, wanted: Some(loaded) });
+                seats.insert(
+                    name.clone(),
+                    RegisteredSync { wake: wake.clone(), ready: false, wanted: Some(loaded) },
+                );
                 (name, (wake, wakes))
             };
             wanted.into_iter().map(start).collect()
@@ -109,7 +112,7 @@ impl SyncRegistry {
             if std::mem::replace(&mut seat.ready, ready) == ready || !ready {
                 return;
             }
-            let waits = |seat: &&Seat| {
+            let waits = |seat: &&RegisteredSync| {
                 seat.wanted.as_ref().is_some_and(|loaded| loaded.sync.dependencies().any(|on| on == name))
             };
             for other in seats.values().filter(waits) {

@@ -23,7 +23,7 @@ pub(crate) struct ChangedClusters {
 }
 
 /// The objects that are to be compared in each of some clusters; `None` for all.
-pub(crate) type Due = BTreeMap<String, Option<BTreeSet<ObjectRef>>>;
+pub(crate) type DueComparisons = BTreeMap<String, Option<BTreeSet<ObjectRef>>>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -66,7 +66,7 @@ impl ChangedClusters {
     }
 
     /// Takes the clusters that are to be compared now.
-    pub(crate) fn take(&mut self, now: Instant) -> Due {
+    pub(crate) fn take(&mut self, now: Instant) -> DueComparisons {
         let due = self.waiting.extract_if(.., |_, waiting| waiting.due <= now);
         due.map(|(cluster, waiting)| (cluster, waiting.objects)).collect()
     }
@@ -94,7 +94,7 @@ mod tests {
     fn a_change_is_compared_at_once_and_busy_clusters_less_often() {
         let (mut changed, start) = (ChangedClusters::default(), Instant::now());
         changed.note("m1", None, start);
-        assert_eq!(changed.take(start), Due::from([("m1".to_owned(), None)]));
+        assert_eq!(changed.take(start), DueComparisons::from([("m1".to_owned(), None)]));
         let mut now = start;
         for _ in 0..20 {
             changed.compared("m1", false, now);
@@ -137,6 +137,9 @@ mod tests {
         changed.note("m2", None, start);
         changed.note("m2", Some(object("b")), start);
         let both = BTreeSet::from([object("a"), object("b")]);
-        assert_eq!(changed.take(start), Due::from([("m1".to_owned(), Some(both)), ("m2".to_owned(), None)]));
+        assert_eq!(
+            changed.take(start),
+            DueComparisons::from([("m1".to_owned(), Some(both)), ("m2".to_owned(), None)])
+        );
     }
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::ObjectRef;
 
-use crate::changed::Due;
+use crate::changed::DueComparisons;
 use crate::members::Compared;
 use crate::narrow::Rendered;
 use crate::opened::SessionCache;
 use crate::outcome::plain;
 use crate::read::Loaded;
 use crate::round::{Environment, Round};
-use crate::shards::Turn;
+use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
@@ -20,8 +20,8 @@ pub(crate) fn compare(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
-    (env, turn): (&Environment<'_>, &Turn<'_>),
-    due: Due,
+    (env, turn): (&Environment<'_>, &ClusterTurn<'_>),
+    due: DueComparisons,
 ) -> Option<(Compared, Option<String>)> {
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
     if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use federate_engine::actions::Inventory;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::{MemberWatch, Watched};
+use federate_live::{MemberWatch, WatchedObjects};
 use federate_session::Session;
 
 use crate::board::Wake;
@@ -29,7 +29,7 @@ pub(crate) struct MemberWatches {
 
 struct Current {
     set: (String, String),
-    watched: Vec<Watched>,
+    watched: Vec<WatchedObjects>,
     started: Instant,
     watch: MemberWatch,
 }
@@ -103,7 +103,7 @@ impl MemberWatches {
 type Places<'o> = BTreeMap<(&'o str, &'o str, Option<&'o str>), &'o ObjectRef>;
 
 /// One object for each kind and namespace that is rendered for a cluster.
-fn watched(session: &Session) -> Vec<Watched> {
+fn watched(session: &Session) -> Vec<WatchedObjects> {
     let mut objects: BTreeMap<&ClusterName, Places<'_>> = BTreeMap::new();
     for manifest in &session.rendering().manifests {
         let object = &manifest.object;
@@ -116,7 +116,7 @@ fn watched(session: &Session) -> Vec<Watched> {
     let one = |(cluster, places): (&ClusterName, Places<'_>)| {
         // Objects of a place are as good as each other; the first by name would change with each new object.
         let objects = places.into_values().map(|object| ObjectRef { name: String::new(), ..object.clone() });
-        Watched { cluster: cluster.clone(), objects: objects.collect() }
+        WatchedObjects { cluster: cluster.clone(), objects: objects.collect() }
     };
     objects.into_iter().filter(|(cluster, _)| known.contains(cluster)).map(one).collect()
 }

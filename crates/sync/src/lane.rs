@@ -17,7 +17,7 @@ use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
 use crate::run;
-use crate::state::States;
+use crate::state::StateStore;
 use crate::status::{Reason, Status};
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
@@ -41,7 +41,7 @@ pub(crate) struct Workers<'scope, 'env> {
 /// What all threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'l> {
-    pub(crate) states: &'l dyn States,
+    pub(crate) states: &'l dyn StateStore,
     pub(crate) env: &'l Environment<'l>,
     pub(crate) metrics: &'l Metrics,
     pub(crate) board: &'l SyncRegistry,

@@ -16,7 +16,7 @@ use crate::api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::read::Loaded;
 use crate::round::{Environment, PRUNE_LIMIT, RoundError};
-use crate::shards::{REMOVED, Turn};
+use crate::shards::{ClusterTurn, REMOVED};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -34,7 +34,7 @@ pub(crate) struct Members<'m> {
     /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
     pub(crate) moved: bool,
     /// The clusters that this replica works on.
-    pub(crate) turn: &'m Turn<'m>,
+    pub(crate) turn: &'m ClusterTurn<'m>,
     /// The number of the publication.
     pub(crate) number: u64,
     /// The objects that may differ; `None` for all.

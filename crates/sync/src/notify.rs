@@ -32,7 +32,7 @@ struct Message {
 }
 
 /// The outcome of a round.
-struct News<'n> {
+struct RoundNotification<'n> {
     sync: String,
     reason: Reason,
     text: &'n str,
@@ -57,7 +57,7 @@ pub(crate) fn send(
     revision: Option<&str>,
 ) {
     let sync = loaded.sync.metadata.full_name();
-    let news = News { sync: sync.clone(), reason, text, revision };
+    let news = RoundNotification { sync: sync.clone(), reason, text, revision };
     let mut messages = Vec::new();
     for notification in &loaded.sync.spec.notifications {
         match message(loaded, world, notification, &news) {
@@ -84,7 +84,7 @@ fn message(
     loaded: &Loaded,
     world: &dyn RoundContext,
     notification: &Notification,
-    news: &News<'_>,
+    news: &RoundNotification<'_>,
 ) -> Result<Option<Message>, String> {
     let secret = notification.secret_ref.as_ref();
     let keys = secret.map(|secret| world.secret(loaded, &secret.name)).transpose()?.unwrap_or_default();
@@ -129,7 +129,7 @@ fn message(
     })
 }
 
-impl News<'_> {
+impl RoundNotification<'_> {
     /// An `Event` as Flux writes it.
     fn event(&self) -> Value {
         let (namespace, name) = self.sync.split_once('/').unwrap_or_default();
@@ -271,8 +271,12 @@ mod tests {
             statuses("https://git.example.com/shop/deploy"),
             "https://git.example.com/api/v3/repos/shop/deploy/statuses/abc"
         );
-        let news =
-            |revision| News { sync: "a/b".to_owned(), reason: Reason::Progressing, text: "", revision };
+        let news = |revision| RoundNotification {
+            sync: "a/b".to_owned(),
+            reason: Reason::Progressing,
+            text: "",
+            revision,
+        };
         assert_eq!(news(Some("main@sha1:0af")).commit(), Some("0af"));
         assert_eq!(news(Some("sha256:0af")).commit(), None);
     }

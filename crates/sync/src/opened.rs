@@ -13,7 +13,7 @@ use federate_engine::previous;
 use federate_repo::Source;
 use federate_session::{Lost, Options, Provenance, Session, Update};
 use federate_source::WorkTree;
-use federate_source::git::{self, Place, Revision};
+use federate_source::git::{self, GitLocation, Revision};
 
 use crate::backoff::Backoffs;
 use crate::narrow::Rendered;
@@ -26,7 +26,7 @@ use crate::status::Reason;
 /// A source that can be read.
 pub(crate) enum Opened {
     /// A folder, with the repository that it belongs to.
-    Folder(WorkTree, Option<Place>, String),
+    Folder(WorkTree, Option<GitLocation>, String),
     /// A commit.
     Revision(Box<Revision>),
 }
@@ -51,7 +51,7 @@ pub struct SessionCache {
     /// What clusters have that are at the revision before, if a new one only changes templates.
     pub(crate) before: Option<Rendered>,
     /// The sessions over former revisions that clusters still have.
-    pub(crate) formers: Formers,
+    pub(crate) formers: FormerSessions,
     /// When a rollout goes on, if it only waits for time.
     pub(crate) resume: Option<Instant>,
     /// What this replica has done in clusters, if several share them.
@@ -61,14 +61,14 @@ pub struct SessionCache {
 }
 
 /// Sessions over former revisions.
-pub(crate) type Formers = BTreeMap<String, (Session, Option<RepoRef>)>;
+pub(crate) type FormerSessions = BTreeMap<String, (Session, Option<RepoRef>)>;
 
 /// What was carried out last, with all that is known of clusters.
 pub(crate) struct Current<'c> {
     pub(crate) session: &'c Session,
     pub(crate) repo: Option<&'c RepoRef>,
     pub(crate) clusters: &'c mut Backoffs,
-    pub(crate) formers: &'c mut Formers,
+    pub(crate) formers: &'c mut FormerSessions,
 }
 
 struct Cached {
@@ -94,7 +94,7 @@ impl Opened {
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
             cache.cached = Some(Cached { session, version, inventory: None, accepted: false, repo: None });
         }
-        Ok((Self::Folder(tree, Place::of(path).ok(), tip.clone()), tip))
+        Ok((Self::Folder(tree, GitLocation::of(path).ok(), tip.clone()), tip))
     }
 
     fn version(&self) -> Version {
@@ -112,7 +112,7 @@ impl Opened {
     }
 
     /// The repository, and the folder in it.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&GitLocation> {
         match self {
             Self::Folder(_, place, _) => place.as_ref(),
             Self::Revision(revision) => Some(revision.place()),
@@ -134,7 +134,7 @@ impl Opened {
     }
 
     /// What a commit says about where its files come from.
-    pub(crate) fn provenance(&self, place: &Place) -> Provenance {
+    pub(crate) fn provenance(&self, place: &GitLocation) -> Provenance {
         match self {
             Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
             Self::Folder(..) => Provenance::of_work_tree(place),
@@ -228,7 +228,7 @@ impl SessionCache {
 }
 
 /// The files that differ between two versions; `None` if that is not known.
-fn between(before: &Version, now: &Version, place: Option<&Place>) -> Option<Vec<String>> {
+fn between(before: &Version, now: &Version, place: Option<&GitLocation>) -> Option<Vec<String>> {
     match (before, now) {
         (Version::Commit(from, folder), Version::Commit(to, same)) if folder == same => {
             git::changed(place?, *from, *to).ok().flatten()

@@ -9,7 +9,7 @@ use federate_source::git::Revision;
 
 use crate::api::{Commit, Reference, Source};
 use crate::credentials::Credentials;
-use crate::opened::{Formers, Opened, SessionCache};
+use crate::opened::{FormerSessions, Opened, SessionCache};
 use crate::private::PrivateFile;
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
@@ -17,7 +17,7 @@ use crate::state::SyncState;
 use crate::status::Reason;
 
 /// A source at the revision that it has now.
-pub(crate) struct Polled {
+pub(crate) struct PolledSource {
     pub(crate) opened: Opened,
     /// The commit, the tag object, or the digest of a folder.
     pub(crate) tip: String,
@@ -35,14 +35,14 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-    ) -> Result<Option<Polled>, RoundError> {
+    ) -> Result<Option<PolledSource>, RoundError> {
         match &self.loaded.address {
             Address::Git(address) => self.revision(address, state),
             Address::Folder(path) => self.folder(path, sessions).map(Some),
         }
     }
 
-    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Polled>, RoundError> {
+    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<PolledSource>, RoundError> {
         let cache = state.cache();
         let credentials = self.credentials()?;
         let remote = self.remote(address, &cache, &credentials);
@@ -56,7 +56,7 @@ impl Round<'_> {
             return Ok(None);
         }
         self.fetch(&remote, tip, reference, state)
-            .map(|polled| Some(Polled { branches: Some(branches), ..polled }))
+            .map(|polled| Some(PolledSource { branches: Some(branches), ..polled }))
     }
 
     /// Fetches and verifies a revision.
@@ -66,7 +66,7 @@ impl Round<'_> {
         tip: String,
         reference: Option<Reference>,
         state: &mut SyncState<'_>,
-    ) -> Result<Polled, RoundError> {
+    ) -> Result<PolledSource, RoundError> {
         let signers = self.signers()?;
         let signers = signers.as_ref().map(PrivateFile::path).or(self.env.allowed_signers.as_deref());
         // Of a range of versions, the tag that was chosen.
@@ -84,7 +84,7 @@ impl Round<'_> {
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
         let opened = Opened::Revision(Box::new(opened));
-        Ok(Polled { opened, tip, branches: None, name, reference })
+        Ok(PolledSource { opened, tip, branches: None, name, reference })
     }
 
     /// Opens the revision that the leader has published.
@@ -93,7 +93,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         tip: &str,
         reference: Option<Reference>,
-    ) -> Result<Polled, RoundError> {
+    ) -> Result<PolledSource, RoundError> {
         let Address::Git(address) = &self.loaded.address else {
             return Err(unauthorized("a folder cannot be shared by several replicas".to_owned()));
         };
@@ -129,10 +129,10 @@ impl Round<'_> {
         PrivateFile::new(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
     }
 
-    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Polled, RoundError> {
+    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<PolledSource, RoundError> {
         let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
-        Ok(Polled { opened, tip, branches: None, name, reference: None })
+        Ok(PolledSource { opened, tip, branches: None, name, reference: None })
     }
 }
 
@@ -141,7 +141,7 @@ impl Round<'_> {
     pub(crate) fn open_former(
         &self,
         state: &SyncState<'_>,
-        formers: &mut Formers,
+        formers: &mut FormerSessions,
         revision: &str,
     ) -> Result<(), RoundError> {
         if formers.contains_key(revision) {

@@ -6,7 +6,7 @@ use federate_dialect::Plan;
 use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
 use federate_session::{Committed, Session, commit};
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 use crate::api::Commit;
 use crate::guard;
@@ -114,7 +114,7 @@ impl Round<'_> {
 }
 
 /// Removes the branches of the cache: only those of the remote count.
-fn forget_branches(place: &Place) -> Result<(), RoundError> {
+fn forget_branches(place: &GitLocation) -> Result<(), RoundError> {
     let forget = || {
         let repository = git2::Repository::open_bare(&place.git_dir)?;
         for branch in repository.references_glob("refs/heads/*")? {

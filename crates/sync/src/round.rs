@@ -21,12 +21,12 @@ use crate::members::Members;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
-use crate::polled::Polled;
+use crate::polled::PolledSource;
 use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
-use crate::shards::{Shares, Turn};
+use crate::shards::{ClusterTurn, Shares};
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
 
@@ -77,8 +77,8 @@ pub trait RoundContext: std::marker::Sync {
     }
 
     /// The clusters that a round of this process works on.
-    fn enter(&self) -> Turn<'_> {
-        self.shares().map_or(Turn::ALL, |shares| shares.enter(self.leads()))
+    fn enter(&self) -> ClusterTurn<'_> {
+        self.shares().map_or(ClusterTurn::ALL, |shares| shares.enter(self.leads()))
     }
 }
 
@@ -98,7 +98,7 @@ pub fn run(
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
     env: &Environment<'_>,
-    turn: &Turn<'_>,
+    turn: &ClusterTurn<'_>,
 ) -> Outcome {
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
     let ended = round.work(state, cache);
@@ -111,7 +111,7 @@ pub(crate) fn share(
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
     env: &Environment<'_>,
-    turn: &Turn<'_>,
+    turn: &ClusterTurn<'_>,
 ) -> Outcome {
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
     outcome_of(round.share(state, cache), cache)
@@ -130,7 +130,7 @@ pub(crate) fn remove(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
     env: &Environment<'_>,
-    turn: &Turn<'_>,
+    turn: &ClusterTurn<'_>,
 ) -> Outcome {
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
     let outcome = round.remove(state, &mut SessionCache::default()).unwrap_or_else(|stop| {
@@ -166,13 +166,13 @@ pub(crate) struct Round<'r> {
     pub(crate) spec: &'r Spec,
     pub(crate) env: &'r Environment<'r>,
     /// The clusters that this process works on.
-    pub(crate) turn: &'r Turn<'r>,
+    pub(crate) turn: &'r ClusterTurn<'r>,
 }
 
 impl Round<'_> {
     fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
-        let Polled { opened, tip, branches, name, .. } = &polled;
+        let PolledSource { opened, tip, branches, name, .. } = &polled;
         self.observe(state, sessions, opened)?;
         state.record.status.last_attempted_revision = Some(name.clone());
         let accepted = state.record.accepted.as_ref();
@@ -281,7 +281,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         (rollout, apply): (&Rollout, &Apply),
-        Polled { opened, name, .. }: &Polled,
+        PolledSource { opened, name, .. }: &PolledSource,
     ) -> Result<Outcome, RoundError> {
         let session = self.accepted(state, sessions, opened)?;
         let repo = self.repo(opened);
@@ -296,9 +296,9 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        polled: &Polled,
+        polled: &PolledSource,
     ) -> Result<Outcome, RoundError> {
-        let Polled { opened, name, .. } = polled;
+        let PolledSource { opened, name, .. } = polled;
         let kept = state.memory()?;
         self.must_lead()?;
         sessions.before = None;
@@ -349,7 +349,7 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         session: &Session,
-        Polled { opened, tip, name, reference, .. }: &Polled,
+        PolledSource { opened, tip, name, reference, .. }: &PolledSource,
         (branches, inventory): (Vec<Branch>, Option<String>),
     ) -> Result<(), RoundError> {
         let before = state.record.accepted.clone();

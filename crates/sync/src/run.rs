@@ -8,8 +8,8 @@ use crate::SessionCache;
 use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
-use crate::shards::Turn;
-use crate::state::{Error, Record, StateFolder, States, SyncState};
+use crate::shards::ClusterTurn;
+use crate::state::{Error, Record, StateFolder, StateStore, SyncState};
 use crate::status::{Reason, Status};
 
 /// One run waits so long for the next step of a rollout.
@@ -45,7 +45,7 @@ pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Res
 /// The same with any store of states. A Sync waits for a dependency that does not exist.
 pub(crate) fn each(
     syncs: &[Loaded],
-    states: &dyn States,
+    states: &dyn StateStore,
     env: &Environment<'_>,
 ) -> Result<Vec<RoundResult>, Error> {
     let mut done: Vec<RoundResult> = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn each(
 fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
     let mut sessions = SessionCache::default();
     loop {
-        let outcome = round::run(sync, state, &mut sessions, env, &Turn::ALL);
+        let outcome = round::run(sync, state, &mut sessions, env, &ClusterTurn::ALL);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         match pause.filter(|pause| *pause <= SOON) {
             Some(pause) => std::thread::sleep(pause),

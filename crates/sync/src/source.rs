@@ -16,7 +16,7 @@ use std::time::Duration;
 use git2::{Oid, Reference as GitReference, Repository};
 
 use federate_source::git::program::{self, Git, without_credentials};
-use federate_source::git::{self, Place, Resolved, verify};
+use federate_source::git::{self, GitLocation, Resolved, verify};
 
 use crate::api::{Reference, Source, VerifyMode};
 use crate::semver::Constraint;
@@ -26,7 +26,7 @@ const FETCHED: &str = "refs/federate/source";
 /// Where a former commit is, if it was fetched again.
 const FORMER: &str = "refs/federate/former";
 /// Packs that the cache may have; then it is created again. Each fetch adds about one.
-const MOST_PACKS: usize = 50;
+const MAX_PACKS: usize = 50;
 
 /// Commits that are fetched of a branch that was fetched before.
 const HISTORY: usize = 20;
@@ -93,7 +93,7 @@ pub struct Advertised {
 #[derive(Debug)]
 pub struct Fetched {
     /// The repository, and the folder in it.
-    pub place: Place,
+    pub place: GitLocation,
     /// The commit.
     pub resolved: Resolved,
     /// The commit, or tag, that was fetched before.
@@ -282,7 +282,7 @@ impl Remote<'_> {
     }
 
     /// A revision that was read before, by its id; fetched again if the cache has lost it.
-    pub fn former(&self, id: &str) -> Result<(Place, Resolved, BTreeSet<Oid>), Error> {
+    pub fn former(&self, id: &str) -> Result<(GitLocation, Resolved, BTreeSet<Oid>), Error> {
         let place = self.place();
         let repository = self.open()?;
         if place.resolve(&repository, id).is_err() {
@@ -298,7 +298,7 @@ impl Remote<'_> {
     fn wanted_submodules(
         &self,
         repository: &Repository,
-        place: &Place,
+        place: &GitLocation,
         resolved: &Resolved,
     ) -> Result<BTreeSet<Oid>, Error> {
         if !self.source.recurse_submodules {
@@ -312,8 +312,8 @@ impl Remote<'_> {
         Remote { source, variables: self.variables.clone(), ..*self }
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> GitLocation {
+        GitLocation {
             git_dir: self.cache.to_owned(),
             work_tree: None,
             prefix: folder(&self.source.path),
@@ -350,7 +350,7 @@ impl Remote<'_> {
         found.is_ok_and(|found| found.target().is_some_and(|id| id.to_string() == tip))
     }
 
-    fn verify(&self, place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Error> {
+    fn verify(&self, place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Error> {
         let Some(verify) = &self.source.verify else { return Ok(()) };
         if matches!(verify.mode, VerifyMode::Head | VerifyMode::TagAndHead) {
             verify::verify_commit(place, resolved, allowed)?;
@@ -378,7 +378,7 @@ impl Remote<'_> {
     fn open(&self) -> Result<Repository, Error> {
         let packs = fs::read_dir(self.cache.join("objects/pack")).map_or(0, Iterator::count);
         // A pack is two or three files.
-        if packs > 3 * MOST_PACKS {
+        if packs > 3 * MAX_PACKS {
             self.remove()?;
         }
         if let Ok(repository) = Repository::open_bare(self.cache) {

@@ -73,7 +73,7 @@ pub struct StateFolder {
 }
 
 /// Where states are kept.
-pub(crate) trait States: std::marker::Sync {
+pub(crate) trait StateStore: std::marker::Sync {
     /// The state of a Sync.
     fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error>;
 }
@@ -231,7 +231,7 @@ impl StateFolder {
     }
 }
 
-impl States for StateFolder {
+impl StateStore for StateFolder {
     fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error> {
         let sync = &loaded.sync;
         let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);

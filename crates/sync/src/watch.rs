@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use crate::board::SyncRegistry;
 use crate::files::FileWatcher;
-use crate::hub::{self, Hub, HubStates, Objects};
+use crate::hub::{self, Hub, HubStateStore, Objects};
 use crate::lane::{Shared, Workers};
 use crate::metrics::Metrics;
 use crate::read::{self, Invalid, Loaded};
@@ -70,7 +70,7 @@ pub fn watch(
 /// Runs the Sync objects of an API server until the process is to end.
 pub fn watch_objects(
     objects: &Objects,
-    (hub, states): (&Hub, &HubStates),
+    (hub, states): (&Hub, &HubStateStore),
     env: &Environment<'_>,
     metrics: &Metrics,
     happens: &Receiver<Event>,
@@ -105,7 +105,7 @@ pub fn watch_objects(
 /// Does one round of each Sync object.
 pub fn once_objects(
     objects: &Objects,
-    states: &HubStates,
+    states: &HubStateStore,
     env: &Environment<'_>,
 ) -> Result<Vec<RoundResult>, StateError> {
     let mut refused = BTreeMap::new();
@@ -118,7 +118,7 @@ pub fn once_objects(
 /// The valid Syncs. The status of the others says what is wrong; it is written once.
 fn valid(
     objects: &Objects,
-    (states, leads): (&HubStates, bool),
+    (states, leads): (&HubStateStore, bool),
     refused: &mut BTreeMap<String, hub::Invalid>,
 ) -> Vec<Loaded> {
     let mut syncs = Vec::new();

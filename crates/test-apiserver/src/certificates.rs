@@ -41,7 +41,7 @@ impl Certificates {
     }
 
     /// The certificate of another authority.
-    pub fn stranger() -> String {
+    pub fn foreign_certificate() -> String {
         let mut params = named("somebody else", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()

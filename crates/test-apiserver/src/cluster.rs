@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use federate_apiserver::schema::{Field, Type, Written};
+use federate_apiserver::schema::{Field, Type, WhenWritten};
 use federate_apiserver::{Failure, Kind};
 use serde_json::{Value, json};
 
@@ -228,7 +228,7 @@ impl Cluster {
         let verb = if request.method != "GET" && request.dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
         self.answered.push(request.clone());
-        if let Some(response) = self.faults.strike(verb, request) {
+        if let Some(response) = self.faults.next_failure(verb, request) {
             return response;
         }
         self.control(request);
@@ -390,7 +390,7 @@ fn with_field(ty: &Type, field: &[&str]) -> Type {
     match field {
         [] => {}
         [new] => {
-            let field = Field { ty: Type::Text, written: Written::Filled, default: None };
+            let field = Field { ty: Type::Text, written: WhenWritten::Filled, default: None };
             known.fields.insert((*new).to_owned(), field);
         }
         [first, rest @ ..] => {

@@ -16,13 +16,13 @@ pub struct DecodedObject {
 
 /// The field validation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strictness {
+pub enum FieldValidation {
     Ignore,
     Warn,
     Strict,
 }
 
-impl Strictness {
+impl FieldValidation {
     pub fn of(request: &Request, options: &str) -> Result<Self, Failure> {
         match request.filled("fieldValidation") {
             None | Some("Warn") => Ok(Self::Warn),
@@ -43,7 +43,7 @@ pub fn option(options: &str, causes: &[Cause]) -> Failure {
 }
 
 /// The object of a POST or PUT.
-pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<DecodedObject, Failure> {
+pub fn object(request: &Request, kind: &Kind, strictness: FieldValidation) -> Result<DecodedObject, Failure> {
     let (object, doubled) = match request.content_type() {
         "application/json" | "" => json(&request.body).map_err(|why| {
             let text = String::from_utf8_lossy(&request.body).into_owned();
@@ -82,10 +82,10 @@ pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<
         doubled.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     complaints.extend(undeclared(&kind.schema, &body).iter().map(|path| format!("unknown field \"{path}\"")));
     match strictness {
-        Strictness::Strict if !complaints.is_empty() => {
+        FieldValidation::Strict if !complaints.is_empty() => {
             Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))))
         }
-        Strictness::Warn => Ok(DecodedObject { object, warnings: complaints }),
+        FieldValidation::Warn => Ok(DecodedObject { object, warnings: complaints }),
         _ => Ok(DecodedObject { object, warnings: Vec::new() }),
     }
 }

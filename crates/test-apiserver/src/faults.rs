@@ -98,7 +98,7 @@ impl Faults {
     }
 
     /// The faulty answer.
-    pub fn strike(&mut self, verb: &str, request: &Request) -> Option<Response> {
+    pub fn next_failure(&mut self, verb: &str, request: &Request) -> Option<Response> {
         let what = self.take(verb, request, |what| !matches!(what, FaultKind::Slow(_) | FaultKind::Lose))?;
         Some(match what {
             FaultKind::TooMany { seconds } => {

@@ -116,7 +116,7 @@ impl Fleet {
 
     /// A kubeconfig with an authority that did not sign the certificates of the servers.
     pub fn kubeconfig_with_wrong_authority(&self) -> String {
-        self.config(&json!({"token": "none"}), &Certificates::stranger())
+        self.config(&json!({"token": "none"}), &Certificates::foreign_certificate())
     }
 
     fn config(&self, user: &serde_json::Value, authority: &str) -> String {

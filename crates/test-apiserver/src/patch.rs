@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::auth::{Action, User};
 use super::cluster::{Cluster, Target};
-use super::decode::{self, Strictness, body};
+use super::decode::{self, FieldValidation, body};
 use super::http::{Request, Response};
 use super::write::{check_options, manager, named, place, text};
 
@@ -39,7 +39,7 @@ impl Cluster {
         if sort == APPLY {
             return self.server_side_apply(request, kind, target, user);
         }
-        let strictness = Strictness::of(request, "PatchOptions")?;
+        let strictness = FieldValidation::of(request, "PatchOptions")?;
         let live = self.stored(target, kind)?;
         let (patched, warnings) = patched(request, &sort, kind, &live, strictness)?;
         let response = self.put_patched(request, kind, target, &live, patched)?;
@@ -74,13 +74,13 @@ impl Cluster {
         target: &Target,
         user: &User,
     ) -> Result<Response, Failure> {
-        let strictness = Strictness::of(request, "PatchOptions")?;
+        let strictness = FieldValidation::of(request, "PatchOptions")?;
         let Some(manager) = request.filled("fieldManager") else {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(decode::option("PatchOptions", &[cause]));
         };
         let (applied, odd) = decode::applied(&request.body)?;
-        if strictness == Strictness::Strict && odd {
+        if strictness == FieldValidation::Strict && odd {
             return Err(Failure::bad_request("error strict decoding YAML: error converting YAML to JSON"));
         }
         let (version, given) = (text(&applied, "/apiVersion"), text(&applied, "/kind"));
@@ -157,7 +157,7 @@ pub fn patched(
     sort: &str,
     kind: &Kind,
     live: &Value,
-    strictness: Strictness,
+    strictness: FieldValidation,
 ) -> Result<(Value, Vec<String>), Failure> {
     let (patch, _) = decode::json(&request.body)
         .map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
@@ -181,10 +181,10 @@ pub fn patched(
     let unknown: Vec<String> =
         undeclared(&kind.schema, &object).iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match strictness {
-        Strictness::Strict if !unknown.is_empty() => {
+        FieldValidation::Strict if !unknown.is_empty() => {
             Err(invalid(&format!("strict decoding error: {}", unknown.join(", "))))
         }
-        Strictness::Warn => Ok((patched, unknown)),
+        FieldValidation::Warn => Ok((patched, unknown)),
         _ => Ok((patched, Vec::new())),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::auth::User;
 use super::cluster::{Cluster, Target, not_allowed, unknown_resource};
-use super::decode::{self, Strictness};
+use super::decode::{self, FieldValidation};
 use super::http::{Request, Response};
 use super::patch::patched;
 use super::write::{check_options, manager, named, place, text};
@@ -43,7 +43,7 @@ impl Cluster {
             "PATCH" => self.patch(request, kind, target, user),
             "PUT" => {
                 check_options(request, "UpdateOptions")?;
-                let sent = decode::object(request, kind, Strictness::of(request, "UpdateOptions")?)?;
+                let sent = decode::object(request, kind, FieldValidation::of(request, "UpdateOptions")?)?;
                 let mut object = sent.object;
                 place(&mut object, kind, target)?;
                 named(&object, target)?;
@@ -68,7 +68,7 @@ impl Cluster {
             "PATCH" => {
                 let pretended =
                     Kind { custom: None, schema: federate_apiserver::schema::Type::Any, ..kind.clone() };
-                patched(request, request.content_type(), &pretended, &current, Strictness::Ignore)?.0
+                patched(request, request.content_type(), &pretended, &current, FieldValidation::Ignore)?.0
             }
             _ => return Err(not_allowed()),
         };

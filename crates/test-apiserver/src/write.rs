@@ -6,7 +6,7 @@ use federate_apiserver::{Cause, Failure, Kind, Write, complete, services, strate
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Target};
-use super::decode::{self, Strictness};
+use super::decode::{self, FieldValidation};
 use super::http::{Request, Response};
 
 /// The default field manager.
@@ -49,7 +49,7 @@ impl Cluster {
         target: &Target,
     ) -> Result<Response, Failure> {
         check_options(request, "CreateOptions")?;
-        let strictness = Strictness::of(request, "CreateOptions")?;
+        let strictness = FieldValidation::of(request, "CreateOptions")?;
         let sent = decode::object(request, kind, strictness)?;
         let mut target = target.clone();
         let mut object = sent.object;
@@ -120,7 +120,7 @@ impl Cluster {
         target: &Target,
     ) -> Result<Response, Failure> {
         check_options(request, "UpdateOptions")?;
-        let strictness = Strictness::of(request, "UpdateOptions")?;
+        let strictness = FieldValidation::of(request, "UpdateOptions")?;
         let sent = decode::object(request, kind, strictness)?;
         let mut object = sent.object;
         place(&mut object, kind, target)?;

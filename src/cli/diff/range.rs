@@ -6,7 +6,7 @@
 //! | `main...feature` | the same, with `feature` as the later side |
 //! | `main..feature`, `main..` | exactly these two; nothing after the dots is the work tree |
 
-use federate_source::git::{self, Place};
+use federate_source::git::{self, GitLocation};
 
 use crate::cli::Fault;
 use crate::cli::settings::RepoArgs;
@@ -66,7 +66,7 @@ impl Range {
             return exactly();
         }
         let failed = |error: git::Error| Fault::Failed(error.to_string());
-        let place = Place::of(&args.repo).map_err(failed)?;
+        let place = GitLocation::of(&args.repo).map_err(failed)?;
         let repository = place.open().map_err(failed)?;
         let tip = place.resolve(&repository, from).map_err(failed)?.commit;
         let later = match &self.to {
@@ -94,7 +94,7 @@ impl Range {
 /// The default base: the default branch of the remote.
 pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
     let failed = |error: git::Error| Fault::Failed(error.to_string());
-    let repository = Place::of(&args.repo).and_then(|place| place.open()).map_err(failed)?;
+    let repository = GitLocation::of(&args.repo).and_then(|place| place.open()).map_err(failed)?;
     git::default_branch(&repository).ok_or_else(|| {
         Fault::Failed(
             "no default branch to compare with: neither origin/HEAD nor a branch main or master exists; name one \

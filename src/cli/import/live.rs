@@ -12,7 +12,7 @@ use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, check};
 use federate_engine::any_error;
-use federate_engine::import::live::{self, FileChange, ImportOptions, Taken, TakenObject};
+use federate_engine::import::live::{self, FileChange, ImportOptions, ImportResult, TakenObject};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
 use federate_live::import::{Fetched, ImportScope, ImportSource, fetch};
@@ -21,7 +21,7 @@ use federate_repo::Repo;
 use federate_report::findings;
 use federate_session::{DIALECTS, Options, Provenance, Session};
 use federate_source::WorkTree;
-use federate_source::git::Place;
+use federate_source::git::GitLocation;
 
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
@@ -117,7 +117,7 @@ impl LiveArgs {
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
             finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
-        let repo = Place::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
+        let repo = GitLocation::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
         let inventory = self.inventory.inventory(repo.as_ref());
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
@@ -133,7 +133,7 @@ impl LiveArgs {
         objects
     }
 
-    fn write(&self, taken: &Taken) -> Result<(), Fault> {
+    fn write(&self, taken: &ImportResult) -> Result<(), Fault> {
         for (path, new) in &taken.files {
             let place = self.repo.join(path);
             let written =
@@ -214,7 +214,7 @@ fn nowhere(context: &str) -> Finding {
 }
 
 /// One line per written object.
-fn table(taken: &Taken) -> String {
+fn table(taken: &ImportResult) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
     let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
     let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
@@ -223,7 +223,7 @@ fn table(taken: &Taken) -> String {
 }
 
 /// The objects in the form in which they are written, without values of Secrets.
-fn text(taken: &Taken) -> Result<String, Fault> {
+fn text(taken: &ImportResult) -> Result<String, Fault> {
     let key = digest_key()?;
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
@@ -239,7 +239,7 @@ fn text(taken: &Taken) -> Result<String, Fault> {
 }
 
 /// The machine-readable summary.
-fn summary(taken: &Taken) -> Result<Value, Fault> {
+fn summary(taken: &ImportResult) -> Result<Value, Fault> {
     let key = digest_key()?;
     let row = |taken: &TakenObject| {
         let made = taken

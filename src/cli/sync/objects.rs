@@ -10,7 +10,7 @@ use crate::cli::diff::digest_key;
 use crate::cli::{Exit, Fault};
 use federate_session::Session;
 use federate_sync::credentials::{Credentials, Keys};
-use federate_sync::hub::{Hub, HubStates, Leader, LeaderOptions, Objects};
+use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects};
 use federate_sync::listen::{self, Addresses};
 use federate_sync::metrics::Metrics;
 use federate_sync::read::Loaded;
@@ -62,7 +62,7 @@ impl ObjectArgs {
 }
 
 /// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
-struct ObjectWorld<'s> {
+struct ObjectContext<'s> {
     hub: Arc<Hub>,
     access: &'s AccessArgs,
     args: &'s ObjectArgs,
@@ -71,7 +71,7 @@ struct ObjectWorld<'s> {
     objects: OnceLock<Objects>,
 }
 
-impl RoundContext for ObjectWorld<'_> {
+impl RoundContext for ObjectContext<'_> {
     fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String> {
         let (context, account) = (self.args.context.as_deref(), self.args.default_service_account.as_deref());
         self.hub.member_access(loaded, session, self.access.access(session), context, account)
@@ -105,7 +105,7 @@ impl RoundContext for ObjectWorld<'_> {
     }
 }
 
-impl ObjectWorld<'_> {
+impl ObjectContext<'_> {
     /// Joins the replicas that share the clusters, and leads them when no other one does. A process that loses its
     /// Leases exits at once, because others have taken over.
     fn share(&self, options: LeaderOptions, events: &mpsc::Sender<Event>) {
@@ -132,8 +132,8 @@ impl Sync {
         let hub = Arc::new(hub);
         let temporary = tempfile::tempdir().map_err(failed)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
-        let states = HubStates::new(hub.clone(), caches);
-        let world = ObjectWorld {
+        let states = HubStateStore::new(hub.clone(), caches);
+        let world = ObjectContext {
             hub: hub.clone(),
             access: &self.access,
             args,
@@ -154,7 +154,7 @@ impl Sync {
         listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
         let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
         let options = LeaderOptions::new(namespace)
-            .lasting(std::time::Duration::from_secs(args.leader_election_lease_duration));
+            .with_lease_duration(std::time::Duration::from_secs(args.leader_election_lease_duration));
         if args.shared {
             world.share(options, &events);
         } else if !elect(&world, options, &happens) {
@@ -175,7 +175,7 @@ impl Sync {
 
 /// Waits until this process is the leader; returns `false` if it must end before that. A process that loses
 /// the lease exits at once, because another one has taken over.
-fn elect(world: &ObjectWorld<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
+fn elect(world: &ObjectContext<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
     let end = || matches!(happens.try_recv(), Ok(Event::End));
     let lost = || std::process::exit(Exit::Error as i32);
     let Some(leader) = Leader::elect(&world.hub, options, &end, lost) else { return false };

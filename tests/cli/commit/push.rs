@@ -92,7 +92,7 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
     let ran = command.env("GIT_CONFIG_GLOBAL", sandbox.path(".config")).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success() && said.contains("moved in the meantime; trying again"), "{said}");
-    assert_eq!(remote_count(&sandbox, "rendered"), "3", "nobody's commit is lost");
+    assert_eq!(remote_count(&sandbox, "rendered"), "3", "no commit is lost");
     assert!(
         sandbox.git("-C .remote.git show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 3")
     );

@@ -181,8 +181,8 @@ impl Pods {
         let (requests, limits) = (resources.field("requests"), resources.field("limits"));
         for (key, _) in requests.value().as_object().into_iter().flatten() {
             let (request, limit) = (requests.entry(key), limits.entry(key));
-            if let (Some(asked), Some(most)) = (amount(&request), amount(&limit))
-                && asked > most
+            if let (Some(requested), Some(most)) = (amount(&request), amount(&limit))
+                && requested > most
             {
                 self.refuse(
                     &request,

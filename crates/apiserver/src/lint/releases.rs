@@ -15,7 +15,7 @@ use crate::served::Minor;
 
 /// A field or a value that a release added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dated {
+pub struct ReleaseAddition {
     /// The field, as a JSON pointer.
     pub pointer: String,
     fact: &'static Fact,
@@ -31,7 +31,7 @@ struct Fact {
 }
 
 /// The fields and values of a built-in kind in an object that depend on the release.
-pub fn dated(kind: &Kind, object: &Value) -> Vec<Dated> {
+pub fn dated(kind: &Kind, object: &Value) -> Vec<ReleaseAddition> {
     let mut found = Vec::new();
     if kind.custom.is_none() {
         visit(&kind.schema, object, &mut String::new(), &mut found);
@@ -39,7 +39,7 @@ pub fn dated(kind: &Kind, object: &Value) -> Vec<Dated> {
     found
 }
 
-impl Dated {
+impl ReleaseAddition {
     /// The problem with it in a release, if there is one.
     pub fn problem(&self, release: Minor) -> Option<Problem> {
         let field = words::field(&self.pointer);
@@ -68,7 +68,7 @@ impl Dated {
     }
 }
 
-fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<Dated>) {
+fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<ReleaseAddition>) {
     let length = pointer.len();
     match (of.resolve(), value) {
         (Type::List { item, .. }, Value::Array(items)) => {
@@ -90,7 +90,7 @@ fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<Dated>)
                     |fact: &&Fact| !value.is_null() && fact.value.is_none_or(|v| value.as_str() == Some(v));
                 // Of a field and its value, the value came last.
                 let fact = about.filter(is_used).max_by_key(|fact| fact.added);
-                found.extend(fact.map(|fact| Dated { pointer: pointer.clone(), fact }));
+                found.extend(fact.map(|fact| ReleaseAddition { pointer: pointer.clone(), fact }));
                 visit(ty, value, pointer, found);
                 pointer.truncate(length);
             }

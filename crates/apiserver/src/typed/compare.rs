@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::fields::{Element, FieldSet};
 use super::super::schema::{Shape, Type};
 use super::lists::indexed;
-use super::{hollow, same};
+use super::{is_empty_value, same};
 
 /// The difference of two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
     {
         return Comparison::default();
     }
-    let empty = |value: Option<&Value>| value.is_none_or(hollow);
+    let empty = |value: Option<&Value>| value.is_none_or(is_empty_value);
     let Some(any) = new.filter(|v| !v.is_null()).or(old) else { return Comparison::leaf(old, new) };
     if empty(old) && empty(new) {
         return Comparison::leaf(old, new);

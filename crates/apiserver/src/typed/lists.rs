@@ -23,7 +23,7 @@ pub(super) fn indexed<'v>(
 }
 
 /// An item of the merged list.
-pub(super) enum Pick {
+pub(super) enum MergedItem {
     /// An item that only the old list has, by its index there.
     Old(usize),
     /// An item of the new list, by its index there.
@@ -34,7 +34,7 @@ pub(super) enum Pick {
 /// items that followed it there, as far as both orders allow.
 ///
 /// `old` and `new` are the keys of the items; `old` may contain duplicates.
-pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
+pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<MergedItem> {
     let shared: Vec<&Element> = new.iter().filter(|e| old.contains(e)).collect();
     let (mut awaited, mut at, mut next) = (0, 0, 0);
     let mut placed: Vec<&Element> = Vec::new();
@@ -43,12 +43,12 @@ pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
         match (old.get(at), new.get(next)) {
             (None, None) => return picks,
             (Some(mine), _) if !new.contains(mine) => {
-                picks.push(Pick::Old(at));
+                picks.push(MergedItem::Old(at));
                 at += 1;
             }
             (Some(mine), Some(theirs)) if mine == theirs => {
                 placed.push(theirs);
-                picks.push(Pick::New(next));
+                picks.push(MergedItem::New(next));
                 (at, next, awaited) = (at + 1, next + 1, awaited + 1);
             }
             // Out of order: it keeps its place in the new list.
@@ -58,7 +58,7 @@ pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
                     at += 1;
                 }
                 placed.push(theirs);
-                picks.push(Pick::New(next));
+                picks.push(MergedItem::New(next));
                 next += 1;
                 if shared.get(awaited).is_some_and(|awaited| *awaited == theirs) {
                     awaited += 1;

@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use super::super::fields::element_of;
 use super::super::schema::{ListType, Parts, Shape, Type};
-use super::hollow;
-use super::lists::{Pick, indexed, interleave};
+use super::is_empty_value;
+use super::lists::{MergedItem, indexed, interleave};
 
 /// The live object with the applied one merged into it.
 pub fn merge(ty: &Type, live: &Value, applied: Value) -> Value {
-    if hollow(live) && hollow(&applied) {
+    if is_empty_value(live) && is_empty_value(&applied) {
         return applied;
     }
     let shape = ty.shape(if applied.is_null() { live } else { &applied });
@@ -51,8 +51,8 @@ fn merge_lists(ty: &Type, list_type: &ListType, live: &[Value], mut applied: Vec
     let (Some(old), Some(new)) = (marked(live), marked(&applied)) else { return applied };
     let index = indexed(Some(live), ty, list_type);
     let picks = interleave(&old, &new).into_iter().filter_map(|pick| match pick {
-        Pick::Old(place) => live.get(place).cloned(),
-        Pick::New(place) => {
+        MergedItem::Old(place) => live.get(place).cloned(),
+        MergedItem::New(place) => {
             let item = applied.get_mut(place)?.take();
             // An item with duplicates is not merged.
             match new.get(place).and_then(|mark| index.get(mark)).map(Vec::as_slice) {

@@ -86,7 +86,7 @@ pub(super) fn separable(ty: &Type, value: &Value) -> bool {
 }
 
 /// Whether a value is null, or an empty mapping or list.
-pub(super) fn hollow(value: &Value) -> bool {
+pub(super) fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(map) => map.is_empty(),

@@ -99,7 +99,7 @@ fn a_name_that_is_not_given_is_empty() {
 }
 
 #[test]
-fn an_empty_list_of_items_is_nobodys() {
+fn an_empty_list_of_items_has_no_owner() {
     let value =
         json!({"spec": {"template": {"spec": {"containers": [], "nodeSelector": {}, "tolerations": []}}}});
     let want = json!({"f:spec": {"f:template": {"f:spec": {"f:nodeSelector": {}, "f:tolerations": {}}}}});

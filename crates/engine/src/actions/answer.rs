@@ -27,7 +27,7 @@ impl Decision {
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
         self.action.result = rules.shown(answer);
         if self.action.action == ActionKind::Adopt
-            && let Some(reason) = rules.adopt.and_then(|adopt| adopt.objection(&self.action))
+            && let Some(reason) = rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action))
         {
             self.leave(reason);
         }

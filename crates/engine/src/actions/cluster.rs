@@ -103,7 +103,7 @@ impl Prune {
 }
 
 /// Everything that decisions about clusters need besides the live objects.
-pub struct Deciding<'d> {
+pub struct DecisionContext<'d> {
     /// The control planes.
     pub engine: &'d Engine<'d>,
     /// The plan.
@@ -147,7 +147,7 @@ fn key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
 }
 
-impl Deciding<'_> {
+impl DecisionContext<'_> {
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {

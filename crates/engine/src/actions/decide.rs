@@ -40,7 +40,7 @@ pub enum Adopt {
 
 impl Adopt {
     /// Why an object is not adopted, given the action that would adopt it.
-    pub(super) fn objection(self, action: &Action) -> Option<String> {
+    pub(super) fn refusal_to_adopt(self, action: &Action) -> Option<String> {
         match self {
             Self::Always => None,
             Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
@@ -308,7 +308,7 @@ fn adopt(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         return taken;
     }
     let refused = match rules.adopt {
-        Some(adopt) => adopt.objection(&taken.action),
+        Some(adopt) => adopt.refusal_to_adopt(&taken.action),
         None => match (target.reconcile)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),

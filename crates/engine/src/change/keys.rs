@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use federate_apiserver::Kind;
-use federate_apiserver::schema::{ListType, Struct, Type, Written};
+use federate_apiserver::schema::{ListType, Struct, Type, WhenWritten};
 use serde_json::Value;
 
 /// How the items of two lists are matched.
@@ -90,7 +90,7 @@ fn of_type(list: &ListType, item: &Type) -> Matching {
         _ => None,
     };
     // The empty text of a field that is always written identifies nothing.
-    let optional = |key: &String| fields?.get(key).filter(|field| field.written != Written::Always);
+    let optional = |key: &String| fields?.get(key).filter(|field| field.written != WhenWritten::Always);
     let default = |key: &String| optional(key)?.default.as_ref()?.as_str().map(str::to_owned);
     match list {
         ListType::Atomic => Matching::Order,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use federate_apiserver::Kind;
-use federate_apiserver::lint::{Dated, Problem, dated};
+use federate_apiserver::lint::{Problem, ReleaseAddition, dated};
 use federate_apiserver::served::{Minor, NEWEST, OLDEST, release};
 use federate_dialect::Plan;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
@@ -90,12 +90,12 @@ impl<'e> Releases<'e> {
             return Vec::new();
         }
         let of_kind = |kind: &Kind| dated(kind, body);
-        let used: Vec<Dated> = kinds.get(body).map(|kind| of_kind(&kind)).unwrap_or_default();
+        let used: Vec<ReleaseAddition> = kinds.get(body).map(|kind| of_kind(&kind)).unwrap_or_default();
         if used.is_empty() {
             return Vec::new();
         }
         let served = served();
-        let about = |one: &Dated| {
+        let about = |one: &ReleaseAddition| {
             let lacks = served.iter().filter_map(|served| Some((one.problem(served.release?)?, served)));
             let lacks: Vec<(Problem, &Served<'_>)> = lacks.collect();
             let (problem, _) = lacks.first()?;

@@ -31,7 +31,7 @@ pub struct ImportOptions {
 
 /// The result of importing live objects.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct ImportResult {
     /// The imported objects, in the given order.
     pub objects: Vec<TakenObject>,
     /// The files to write, by path.
@@ -105,9 +105,9 @@ pub fn take(
     options: &ImportOptions,
     repo: &Repo,
     exists: &dyn Fn(&str) -> bool,
-) -> Taken {
+) -> ImportResult {
     let layout = RepoLayout::of(repo, exists);
-    let mut import = LiveImport { repo, importer, layout, options, result: Taken::default() };
+    let mut import = LiveImport { repo, importer, layout, options, result: ImportResult::default() };
     for (object, kind) in live {
         import.object(object, kind);
     }
@@ -119,7 +119,7 @@ struct LiveImport<'t> {
     importer: &'t Importer,
     layout: RepoLayout<'t>,
     options: &'t ImportOptions,
-    result: Taken,
+    result: ImportResult,
 }
 
 impl LiveImport<'_> {

@@ -81,7 +81,7 @@ impl Stored {
             .map(|(path, bytes)| File { path: format!("{name}/{path}").into(), bytes: bytes.into() })
             .collect();
         stored.add_inventory(dialects, &inventory);
-        let (observed, findings) = federate_repo::live(&Below(source), &format!("{name}/{OBSERVED}"));
+        let (observed, findings) = federate_repo::live(&Subfolder(source), &format!("{name}/{OBSERVED}"));
         stored.observed = observed;
         stored.findings.extend(findings);
         Ok(stored)
@@ -159,9 +159,9 @@ fn changed(file: &Arc<str>) -> Finding {
 }
 
 /// The folder with the observed objects of a snapshot; empty if there is none.
-struct Below<'s>(&'s dyn Source);
+struct Subfolder<'s>(&'s dyn Source);
 
-impl Source for Below<'_> {
+impl Source for Subfolder<'_> {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
         match folder {
             "" => {

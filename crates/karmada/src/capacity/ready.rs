@@ -48,11 +48,11 @@ impl Default for Thresholds {
 
 /// What was observed last, and since when.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Damper {
+pub struct ReadinessThreshold {
     observed: Option<(bool, Option<Timestamp>)>,
 }
 
-impl Damper {
+impl ReadinessThreshold {
     /// The condition that is stored after an observation.
     pub fn adjust(
         &mut self,

@@ -12,7 +12,7 @@ use crate::version::{Behaviour, Deleting};
 use crate::{decide, defaults};
 
 /// The clusters that a binding holds: those of the inventory by index, and those that have left it.
-struct Held {
+struct ScheduledClusters {
     present: Vec<(usize, i64)>,
     departed: Vec<(ClusterName, i64)>,
 }
@@ -32,8 +32,8 @@ impl Binding {
         }
     }
 
-    fn held(&self, clusters: &[Cluster]) -> Held {
-        let mut held = Held { present: Vec::new(), departed: Vec::new() };
+    fn held(&self, clusters: &[Cluster]) -> ScheduledClusters {
+        let mut held = ScheduledClusters { present: Vec::new(), departed: Vec::new() };
         for (name, replicas) in &self.clusters {
             let replicas = replicas.unwrap_or(0);
             match schedule::index_of(clusters, name) {
@@ -48,7 +48,7 @@ impl Binding {
     fn triggered(
         &self,
         placement: &Placement,
-        held: &Held,
+        held: &ScheduledClusters,
         clusters: &[Cluster],
         behaviour: &Behaviour,
     ) -> bool {
@@ -68,7 +68,7 @@ impl Binding {
     fn schedule(
         &self,
         placement: &Placement,
-        held: &Held,
+        held: &ScheduledClusters,
         clusters: &[Cluster],
         behaviour: &Behaviour,
     ) -> Result<Scheduled, Failure> {
@@ -94,7 +94,7 @@ impl Binding {
         scheduler.schedule(&subject, placement, &eligibility, &mut Trace::default())
     }
 
-    fn succeed(&mut self, scheduled: Scheduled, held: &Held, clusters: &[Cluster]) {
+    fn succeed(&mut self, scheduled: Scheduled, held: &ScheduledClusters, clusters: &[Cluster]) {
         let replicas = |at: usize| scheduled.clusters.iter().find(|(index, _)| *index == at);
         let target = |at: &usize| {
             let name = schedule::named(clusters, &held.departed, *at).to_string();

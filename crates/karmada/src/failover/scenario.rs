@@ -9,7 +9,7 @@ use federate_kubernetes::{Cluster, Condition, Object, Taint};
 use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
-use super::taint_manager::{Tolerated, tolerated};
+use super::taint_manager::{TolerationPeriod, tolerated};
 use super::{Options, TaintPolicy};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::memory::{EVICTING, SchedulerMemory};
@@ -106,9 +106,9 @@ pub(crate) fn fail_over(
             .map(|t| ClusterTaint { time_added: Some(at((moment.since)(&cluster.name, t))), ..of_cluster(t) })
             .collect();
         match tolerated(&tolerations, &taints.iter().collect::<Vec<_>>()) {
-            Tolerated::Until(end) if at(moment.seconds) < end => done.wait(end.as_second()),
-            Tolerated::Forever => {}
-            Tolerated::None | Tolerated::Until(_) => done.evicted.push(cluster.name.clone()),
+            TolerationPeriod::Until(end) if at(moment.seconds) < end => done.wait(end.as_second()),
+            TolerationPeriod::Forever => {}
+            TolerationPeriod::None | TolerationPeriod::Until(_) => done.evicted.push(cluster.name.clone()),
         }
     }
     memory.evicting.extend(done.evicted.iter().map(ToString::to_string));

@@ -18,7 +18,7 @@ use crate::version::ClusterFailover;
 
 /// How long a cluster's taints are tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tolerated {
+pub(super) enum TolerationPeriod {
     None,
     Until(Timestamp),
     Forever,
@@ -35,9 +35,9 @@ impl Binding {
         let due: Vec<String> = self
             .tolerated_for(options, taints)
             .filter(|(_, end)| match end {
-                Tolerated::None => true,
-                Tolerated::Until(end) => now >= *end,
-                Tolerated::Forever => false,
+                TolerationPeriod::None => true,
+                TolerationPeriod::Until(end) => now >= *end,
+                TolerationPeriod::Forever => false,
             })
             .map(|(name, _)| name.to_owned())
             .collect();
@@ -60,7 +60,7 @@ impl Binding {
         now: Timestamp,
     ) -> Option<SignedDuration> {
         let ends = self.tolerated_for(options, taints).filter_map(|(_, end)| match end {
-            Tolerated::Until(end) => Some(end.duration_since(now)),
+            TolerationPeriod::Until(end) => Some(end.duration_since(now)),
             _ => None,
         });
         ends.min()
@@ -71,7 +71,7 @@ impl Binding {
         &'s self,
         options: &Options,
         taints: &'s BTreeMap<&str, &[ClusterTaint]>,
-    ) -> impl Iterator<Item = (&'s str, Tolerated)> {
+    ) -> impl Iterator<Item = (&'s str, TolerationPeriod)> {
         let applied = self.applied.as_ref().filter(|_| options.taints_evict());
         let applied = applied.and_then(|applied| defaults::placement(applied, &options.behaviour));
         let tolerations = applied.map(|placement| placement.cluster_tolerations);
@@ -101,7 +101,7 @@ impl Binding {
     }
 }
 
-pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Tolerated {
+pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> TolerationPeriod {
     let neutral = |taint: &ClusterTaint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),
@@ -110,7 +110,7 @@ pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) ->
     let mut used: Vec<&Toleration> = Vec::new();
     for taint in taints {
         let Some(by) = tolerations.iter().find(|by| tolerates(by, &neutral(taint))) else {
-            return Tolerated::None;
+            return TolerationPeriod::None;
         };
         used.push(by);
     }
@@ -121,5 +121,5 @@ pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) ->
             taint.time_added?.checked_add(seconds).ok()
         })
     });
-    ends.min().map_or(Tolerated::Forever, Tolerated::Until)
+    ends.min().map_or(TolerationPeriod::Forever, TolerationPeriod::Until)
 }

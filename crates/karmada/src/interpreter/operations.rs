@@ -1,14 +1,14 @@
 //! The operations of the scripts.
 
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_lua::{Answer, Argument, Call, Category, Failure, Machines, Whole, repair};
+use federate_lua::{Answer, Argument, Call, Category, EmptyTable, Failure, LuaPool, repair};
 use serde_json::{Value, json};
 
 use super::results::{self, Checked};
 use super::{Failed, Interpreter, Rule, Script};
 
 /// The machines of this process: a script compiles once for each, whoever asks.
-static MACHINES: Machines = Machines::new();
+static MACHINES: LuaPool = LuaPool::new();
 
 type Outcome = Option<Result<Value, Failed>>;
 
@@ -36,7 +36,7 @@ impl Script<'_> {
     /// The object that the script returns.
     fn object(&self, arguments: &[Argument<'_>], references: &[&Value], now: Option<i64>) -> Checked {
         let mut object = self.table(arguments, now)?;
-        repair(&mut object, Whole::Map, references);
+        repair(&mut object, EmptyTable::Map, references);
         let first = references.first().copied().unwrap_or(&Value::Null);
         results::object(results::in_order(object, first))
     }
@@ -74,7 +74,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Value::Null,
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, Whole::Map, &[]);
+                    repair(&mut table, EmptyTable::Map, &[]);
                     results::requirements(&table)?
                 }
                 other => return Err(wrong_type("table", other.as_ref())),
@@ -89,7 +89,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Ok(Value::Null),
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, Whole::List, &[]);
+                    repair(&mut table, EmptyTable::List, &[]);
                     results::components(&table)
                 }
                 other => Err(wrong_type("table", other.as_ref())),
@@ -128,7 +128,7 @@ impl Interpreter<'_> {
         scripts.peek()?;
         let all: Result<Vec<Value>, Failed> = scripts.try_fold(Vec::new(), |mut all, script| {
             let found = script.table(&[Argument::Value(&object.body)], self.now).and_then(|mut table| {
-                repair(&mut table, Whole::List, &[]);
+                repair(&mut table, EmptyTable::List, &[]);
                 results::references(&table)
             });
             all.extend(found.map_err(|failure| script.failed(&failure))?);
@@ -141,7 +141,7 @@ impl Interpreter<'_> {
     pub(super) fn reflected(&self, object: &Object) -> Outcome {
         self.first(&object.id, Rule::StatusReflection, |script| {
             let mut status = script.table(&[Argument::Value(&object.body)], self.now)?;
-            repair(&mut status, Whole::Map, &[]);
+            repair(&mut status, EmptyTable::Map, &[]);
             Ok(status)
         })
     }

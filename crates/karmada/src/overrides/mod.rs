@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, PlaintextOverrider};
-use super::selector::{Strength, strength};
+use super::selector::{ImplicitPriority, implicit_priority};
 use super::version::Behaviour;
 use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::{Cluster, Object};
@@ -153,14 +153,15 @@ impl<'a> OverridePolicy<'a> {
     /// Whether it selects a template.
     pub(super) fn selects(&self, template: &Object) -> bool {
         let own = self.object.id.namespace.as_ref();
-        own.is_none_or(|own| template.id.namespace.as_ref() == Some(own)) && self.strength(template).is_some()
+        own.is_none_or(|own| template.id.namespace.as_ref() == Some(own))
+            && self.implicit_priority(template).is_some()
     }
 
-    fn strength(&self, manifest: &Object) -> Option<Strength> {
+    fn implicit_priority(&self, manifest: &Object) -> Option<ImplicitPriority> {
         if self.spec.resource_selectors.is_empty() {
-            return Some(Strength::All);
+            return Some(ImplicitPriority::All);
         }
-        strength(&self.spec.resource_selectors, manifest, self.object.id.namespace.as_deref())
+        implicit_priority(&self.spec.resource_selectors, manifest, self.object.id.namespace.as_deref())
     }
 }
 
@@ -212,10 +213,10 @@ impl<'a> OverridePolicies<'a> {
     /// The policies of a group that match, in the order in which they apply. `namespace` is `None` for
     /// the cluster-wide group.
     pub(super) fn matching(&self, namespace: Option<&str>, manifest: &Object) -> Vec<&OverridePolicy<'a>> {
-        let mut found: Vec<(Strength, &OverridePolicy<'a>)> =
-            self.group(namespace).iter().filter_map(|p| Some((p.strength(manifest)?, p))).collect();
+        let mut found: Vec<(ImplicitPriority, &OverridePolicy<'a>)> =
+            self.group(namespace).iter().filter_map(|p| Some((p.implicit_priority(manifest)?, p))).collect();
         // The group is sorted by name, and the sort is stable.
-        found.sort_by_key(|(strength, _)| *strength);
+        found.sort_by_key(|(implicit_priority, _)| *implicit_priority);
         found.into_iter().map(|(_, policy)| policy).collect()
     }
 }

@@ -206,7 +206,7 @@ fn divide(
         format!("{total} replicas divided by {by} ({name}): {}", shares.join(", "))
     });
     trace.steps(|| {
-        let tied = division::by_chance(method, total, &amounts, last);
+        let tied = division::random_parties(method, total, &amounts, last);
         let names: Vec<&str> = tied.into_iter().map(|at| round.name(votes[at].0).as_ref()).collect();
         let release = round.behaviour.release;
         (names.len() > 1).then(|| {

@@ -38,7 +38,7 @@ pub(super) struct RequiredGroups {
 pub(super) struct TooMany;
 
 /// Weight and number of clusters, compared in this order.
-type Worth = (i64, usize);
+type GroupWeight = (i64, usize);
 
 /// The regions of the best combination, heaviest first.
 pub(super) fn best(regions: &[Region<'_>], wanted: RequiredGroups) -> Result<Option<Vec<usize>>, TooMany> {
@@ -64,7 +64,7 @@ struct Search<'s> {
     /// Combinations have at most so many regions.
     longest: usize,
     /// The worth of the best continuation of each state.
-    worth: Vec<Option<Worth>>,
+    worth: Vec<Option<GroupWeight>>,
 }
 
 impl<'s> Search<'s> {
@@ -117,7 +117,7 @@ impl<'s> Search<'s> {
     }
 
     /// The worth of the best combination that goes on with the region `next`.
-    fn take(&self, next: usize, length: usize, clusters: usize) -> Option<Worth> {
+    fn take(&self, next: usize, length: usize, clusters: usize) -> Option<GroupWeight> {
         let region = &self.regions[next];
         let (length, clusters) = (length + 1, self.with(clusters, next));
         let rest = if self.complete(length, clusters) {

@@ -19,7 +19,7 @@ pub(crate) fn shares(
 }
 
 /// The parties among which the release decides by chance; fewer than two where it does not.
-pub(crate) fn by_chance(
+pub(crate) fn random_parties(
     division: Division,
     total: i64,
     weights: &[i64],

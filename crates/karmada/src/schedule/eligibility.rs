@@ -77,7 +77,7 @@ impl Eligibility {
 }
 
 /// Why a filter refuses a cluster, in words.
-pub(super) fn words(filter: Filter, placement: &Placement, cluster: &Cluster, kind: &str) -> String {
+pub(super) fn refusal_reason(filter: Filter, placement: &Placement, cluster: &Cluster, kind: &str) -> String {
     match filter {
         Filter::ApiEnablement => format!("it does not report to serve {kind}"),
         Filter::TaintToleration => {

@@ -40,20 +40,20 @@ impl Grades {
     /// The available replicas for these positive requests; `None` where no grade names one of the resources.
     pub(super) fn available_replicas(&self, requests: &[(&str, i64)]) -> Option<i64> {
         let mut first = 0;
-        let mut asked = Vec::with_capacity(requests.len());
+        let mut requested = Vec::with_capacity(requests.len());
         for (name, request) in requests {
             let minimums = self.minimums.get(*name)?;
             let Some(fits) = minimums.iter().position(|minimum| minimum.rounded_down >= *request) else {
                 return Some(0);
             };
             first = first.max(fits);
-            asked.push((minimums, *request));
+            requested.push((minimums, *request));
         }
         let holds = |at: usize| {
             let of = |(minimums, request): &(&Vec<Minimum>, i64)| {
                 minimums.get(at).map_or(0, |minimum| minimum.rounded_up / request)
             };
-            asked.iter().map(of).min().unwrap_or(i64::MAX).max(1)
+            requested.iter().map(of).min().unwrap_or(i64::MAX).max(1)
         };
         let counted = self.counts.iter().enumerate().skip(first).filter(|(_, count)| **count > 0);
         Some(counted.fold(0i64, |sum, (at, count)| sum.wrapping_add(count.wrapping_mul(holds(at)))))

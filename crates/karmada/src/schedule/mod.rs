@@ -26,7 +26,7 @@ mod select;
 mod trigger;
 mod webster;
 
-pub(super) use division::{by_chance, shares};
+pub(super) use division::{random_parties, shares};
 pub(super) use eligibility::{Eligibility, tolerates};
 pub(super) use estimate::Estimator;
 pub(super) use trigger::{Applied, changed};
@@ -184,14 +184,14 @@ impl Trace {
         self.steps.unwrap_or_default()
     }
 
-    pub(super) fn step(&mut self, words: impl FnOnce() -> String) {
-        self.steps(|| Some(words()));
+    pub(super) fn step(&mut self, text: impl FnOnce() -> String) {
+        self.steps(|| Some(text()));
     }
 
     /// Adds any number of steps.
-    pub(super) fn steps(&mut self, words: impl FnOnce() -> Option<String>) {
+    pub(super) fn steps(&mut self, text: impl FnOnce() -> Option<String>) {
         if let Some(steps) = &mut self.steps {
-            steps.extend(words());
+            steps.extend(text());
         }
     }
 }
@@ -271,7 +271,7 @@ impl Scheduler<'_> {
                 return Some(("deleting", "it is being deleted".to_owned()));
             }
             let filter = eligibility.tier(taken?, subject, index).err()?;
-            Some((filter.name(), eligibility::words(filter, placement, cluster, subject.kind)))
+            Some((filter.name(), eligibility::refusal_reason(filter, placement, cluster, subject.kind)))
         };
         self.clusters.iter().enumerate().map(refusal).collect()
     }

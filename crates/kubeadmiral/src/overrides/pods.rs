@@ -17,7 +17,7 @@ pub(super) struct Pods {
 }
 
 /// A container by kind of list and index.
-pub(super) type Place = (&'static str, usize);
+pub(super) type ContainerRef = (&'static str, usize);
 
 impl Pods {
     /// Reads the whole pod spec. A field with a wrong type anywhere in it is an error. The kind is that of the
@@ -39,18 +39,18 @@ impl Pods {
     }
 
     /// Init containers, then containers.
-    pub(super) fn containers(&self) -> impl Iterator<Item = (Place, &Container)> {
+    pub(super) fn containers(&self) -> impl Iterator<Item = (ContainerRef, &Container)> {
         ["initContainers", "containers"]
             .into_iter()
             .flat_map(|list| self.list(list).iter().enumerate().map(move |(at, c)| ((list, at), c)))
     }
 
-    fn named(&self, name: &str) -> Option<(Place, &Container)> {
+    fn named(&self, name: &str) -> Option<(ContainerRef, &Container)> {
         self.containers().find(|(_, container)| container.name == name)
     }
 
     /// The JSON pointer to a container's field.
-    pub(super) fn field(&self, (list, at): Place, field: &str) -> String {
+    pub(super) fn field(&self, (list, at): ContainerRef, field: &str) -> String {
         format!("{}/{list}/{at}/{field}", self.pointer)
     }
 }

@@ -120,8 +120,8 @@ fn service_account(body: &mut Value, live: &Value) -> Result<(), Unretained> {
 }
 
 fn replicas(federated: &Federated<'_>, body: &mut Value, live: &Value) -> Result<(), Unretained> {
-    let asked = typed(&federated.object.body, &["spec", "retainReplicas"], Value::as_bool)?;
-    if asked != Some(true) {
+    let retain = typed(&federated.object.body, &["spec", "retainReplicas"], Value::as_bool)?;
+    if retain != Some(true) {
         return Ok(());
     }
     match typed(live, &["spec", "replicas"], Value::as_i64)? {

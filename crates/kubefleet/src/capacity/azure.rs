@@ -20,7 +20,7 @@ use super::{MemberStatus, NODE_COUNT, Observed, PATIENCE, PropertyValue, Resourc
 const VERSION_AGE: SignedDuration = SignedDuration::from_mins(15);
 
 /// How many namespaces are tracked.
-const MOST_NAMESPACES: usize = 200;
+const MAX_NAMESPACES: usize = 200;
 
 /// How the start of the provider ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Azure {
         self.more_namespaces = false;
         for namespace in here() {
             let known = self.namespaces.contains_key(name(namespace));
-            if known || self.namespaces.len() < MOST_NAMESPACES {
+            if known || self.namespaces.len() < MAX_NAMESPACES {
                 self.namespaces.insert(name(namespace).to_owned(), owner(namespace).to_owned());
             } else {
                 self.more_namespaces = true;

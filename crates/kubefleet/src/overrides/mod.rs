@@ -259,21 +259,23 @@ impl<'a> Changes<'a> {
 
 impl Step {
     /// Applies one rule. Returns the paths that differ after it, or the operation that fails and why.
-    fn apply(&self, body: &mut Option<Value>) -> Result<Vec<String>, (usize, Why)> {
+    fn apply(&self, body: &mut Option<Value>) -> Result<Vec<String>, (usize, OverrideFailure)> {
         let operations = match &self.op {
             OverrideOp::Delete => {
                 let paths = if body.is_some() { vec![String::new()] } else { Vec::new() };
                 *body = None;
                 return Ok(paths);
             }
-            OverrideOp::Patch(Err((index, why))) => return Err((*index, Why::Unresolved(why.clone()))),
+            OverrideOp::Patch(Err((index, why))) => {
+                return Err((*index, OverrideFailure::Unresolved(why.clone())));
+            }
             OverrideOp::Patch(Ok(operations)) => operations,
         };
         let Some(body) = body else { return Ok(Vec::new()) };
         let before = body.clone();
         for (index, Resolved { op, path, value }) in operations.iter().enumerate() {
             let operation = Operation { name: op, path, value: value.as_ref() };
-            patch::apply(body, operation).map_err(|why| (index, Why::Patch(why)))?;
+            patch::apply(body, operation).map_err(|why| (index, OverrideFailure::Patch(why)))?;
         }
         Ok(patch::differences(&before, body))
     }
@@ -300,12 +302,12 @@ pub(crate) struct Failure<'a> {
     /// The place in it.
     pub pointer: String,
     /// Why.
-    pub why: Why,
+    pub why: OverrideFailure,
 }
 
 /// The reason why an override fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Why {
+pub(crate) enum OverrideFailure {
     /// A patch operation fails.
     #[error(transparent)]
     Patch(patch::Error),
@@ -314,7 +316,7 @@ pub(crate) enum Why {
     Unresolved(Unresolved),
 }
 
-impl Why {
+impl OverrideFailure {
     /// The code.
     pub(crate) fn name(&self) -> &'static str {
         match self {

@@ -133,7 +133,7 @@ fn run(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
 }
 
 /// The finding about a placement `PickFixed` that names no cluster.
-pub(super) fn names_nothing(placement: &Object) -> Finding {
+pub(super) fn pick_fixed_without_names(placement: &Object) -> Finding {
     let body = Cursor::new(&placement.body);
     let policy = body.field("spec").field("policy");
     let names = policy.field("clusterNames");

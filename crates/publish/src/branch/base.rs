@@ -5,14 +5,14 @@ use std::sync::Arc;
 use git2::{Oid, Repository};
 
 use super::{Error, Folder, Name};
-use crate::paths::{PLACEMENTS, Place, cluster_folder};
+use crate::paths::{ObjectPath, PLACEMENTS, cluster_folder};
 use federate_dialect::Plan;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 
 /// The content of a branch; empty if it does not exist yet.
 #[derive(Debug)]
-pub struct Base {
+pub struct BranchContent {
     name: Name,
     folder: Folder,
     commit: Option<Oid>,
@@ -21,7 +21,7 @@ pub struct Base {
     plan: Option<Plan>,
 }
 
-impl Base {
+impl BranchContent {
     /// Reads the `folder` of `branch` in `commit`. A folder with files but without a plan of federate is
     /// refused.
     pub fn read(
@@ -67,7 +67,7 @@ impl Base {
 
     /// The previous manifest of an object for a cluster.
     pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
-        let place = Place::of(object);
+        let place = ObjectPath::of(object);
         let path = format!("{}/{}/{}", cluster_folder(cluster), place.namespace, place.file);
         let tree = repository.find_tree(self.tree?).ok()?;
         let entry = tree.get_path(std::path::Path::new(&path)).ok()?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use git2::{ObjectType, Oid, Repository};
 
 use super::objects::{Cluster, DesiredTree, Namespace};
-use super::{Base, Error};
+use super::{BranchContent, Error};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
-use crate::tree::{Folders, Namespaces, accounted_for};
+use crate::tree::{Folders, Namespaces, files_of_plan};
 
 /// An object to write.
 pub(super) struct New<'w> {
@@ -30,13 +30,13 @@ struct Old {
 /// The changes to the branch's folder, and the objects that may have to be written.
 pub(super) fn compare<'w>(
     repository: &Repository,
-    base: &Base,
+    base: &BranchContent,
     desired: &'w DesiredTree<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
     let mut walk = Walk { repository, desired, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
     // The previous plan is only read if something differs.
     let differs = base.tree() != Some(desired.root.id);
-    let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
+    let owned = base.previous().filter(|_| differs).map(files_of_plan).unwrap_or_default();
     let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
         walk.foreign.sort();

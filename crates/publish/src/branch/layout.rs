@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use git2::{Branch, Oid, Repository};
 
-use super::{Base, Error, Folder, Update, build};
+use super::{BranchContent, Error, Folder, Update, build};
 use crate::summary::Summary;
 use crate::tree::Tree;
 use federate_dialect::{HOST, Memory, Plan};
@@ -81,35 +81,35 @@ impl Layout {
         &self,
         repository: &Repository,
         tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
-    ) -> Result<Base, Error> {
+    ) -> Result<BranchContent, Error> {
         let home = self.home();
-        Base::read(repository, &home, &self.folder, tip(&home)?)
+        BranchContent::read(repository, &home, &self.folder, tip(&home)?)
     }
 
     /// Reads the branches of all `clusters`, by cluster; only that of the host if they share one.
     pub fn read(
         &self,
         repository: &Repository,
-        home: Base,
+        home: BranchContent,
         clusters: &BTreeSet<String>,
         tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
-    ) -> Result<Bases, Error> {
+    ) -> Result<BranchContents, Error> {
         let mut bases = BTreeMap::new();
         for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HOST) {
             let branch = self.branch(cluster)?;
             let at = tip(&branch)?;
-            bases.insert(cluster.clone(), Base::read(repository, &branch, &self.folder, at)?);
+            bases.insert(cluster.clone(), BranchContent::read(repository, &branch, &self.folder, at)?);
         }
         bases.insert(HOST.to_owned(), home);
-        Ok(Bases(bases))
+        Ok(BranchContents(bases))
     }
 }
 
 /// The content of the branches, by cluster; that of the host if they share one.
 #[derive(Debug)]
-pub struct Bases(BTreeMap<String, Base>);
+pub struct BranchContents(BTreeMap<String, BranchContent>);
 
-impl Bases {
+impl BranchContents {
     /// The previous manifest of an object for a cluster.
     pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         self.0.get(cluster).or_else(|| self.0.get(HOST))?.earlier(repository, object, cluster)

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 
 use super::Error;
 use super::at::{self, Kind};
-use super::index::{Index, Stamp};
+use super::index::{FileStat, Index};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
-use crate::tree::{File, Folders, Namespaces, Tree, accounted_for};
+use crate::tree::{File, Folders, Namespaces, Tree, files_of_plan};
 use federate_dialect::Plan;
 
 /// The state of a file to be written, compared with the existing one.
@@ -28,7 +28,7 @@ pub(super) struct Compared<'t> {
     pub(super) file: &'t File,
     pub(super) state: State,
     /// The stamp of the existing file, taken before it was read.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStat>,
     /// Whether the file had to be read.
     pub(super) read: bool,
 }
@@ -71,7 +71,7 @@ impl<'p> Owned<'p> {
     }
 
     fn folders(&self) -> &Folders<Arc<str>> {
-        self.folders.get_or_init(|| self.plan.map(accounted_for).unwrap_or_default())
+        self.folders.get_or_init(|| self.plan.map(files_of_plan).unwrap_or_default())
     }
 
     fn has_cluster(&self, cluster: &str) -> bool {
@@ -158,7 +158,7 @@ fn namespace<'t>(
     if let Some(folder) = folder
         && let Some(recorded) = owned.index.files(cluster, name, folder, desired)
     {
-        let file = |(position, file): (usize, &'t File)| match recorded.vouch(position, folder, file) {
+        let file = |(position, file): (usize, &'t File)| match recorded.unread_stat(position, folder, file) {
             Some(stamp) => Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false }),
             None => compare_file(folder, file, owned.index, &mut Vec::new(), path),
         };

@@ -39,7 +39,7 @@ pub(super) type Time = (i64, u32);
 
 /// Identifies the state of a file without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStat {
     device: u64,
     inode: u64,
     size: u64,
@@ -47,7 +47,7 @@ pub(super) struct Stamp {
     changed: Time,
 }
 
-impl Stamp {
+impl FileStat {
     /// The stamp of the file `name`; `None` if it is not a regular file or cannot be accessed.
     fn of(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -66,7 +66,7 @@ impl Stamp {
     }
 }
 
-impl From<&rustix::fs::Stat> for Stamp {
+impl From<&rustix::fs::Stat> for FileStat {
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // types vary by platform
     fn from(stat: &rustix::fs::Stat) -> Self {
         Self {
@@ -119,14 +119,14 @@ impl Index {
         desired: &[File],
     ) -> Option<Files<'_>> {
         let recorded = self.recorded.folder(cluster, namespace)?;
-        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(desired);
+        let same = recorded.stamp == FileStat::of_folder(folder)? && recorded.names == names(desired);
         let records = self.recorded.bytes.get(recorded.records.clone()).filter(|_| same)?;
         Some(Files { index: self, records, device: recorded.stamp.device })
     }
 
     /// The stamp of a file before it is read, if any record exists.
-    pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
-        self.path.as_ref().and_then(|_| Stamp::of(folder, file.name()))
+    pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<FileStat> {
+        self.path.as_ref().and_then(|_| FileStat::of(folder, file.name()))
     }
 }
 
@@ -139,11 +139,16 @@ pub(super) struct Files<'i> {
 
 impl Files<'_> {
     /// The stamp of the file at `position`, if it holds its text without having to be read.
-    pub(super) fn vouch(&self, position: usize, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
+    pub(super) fn unread_stat(
+        &self,
+        position: usize,
+        folder: BorrowedFd<'_>,
+        file: &File,
+    ) -> Option<FileStat> {
         let text = (*self.index.known.get(file.number())?)?;
         let mut record = self.records.get(position * RECORD..)?.get(..RECORD)?;
         let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take(&mut record)?));
-        let stamp = Stamp::of(folder, file.name())?;
+        let stamp = FileStat::of(folder, file.name())?;
         (recorded == (stamp, text)).then_some(stamp)
     }
 }
@@ -186,7 +191,7 @@ impl Recorder<'_> {
         let outer = at::open_folder(root, cluster).ok()?;
         let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
         let changed_before = self.written.unwrap_or(self.compared);
-        let stamp = Stamp::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
+        let stamp = FileStat::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
         let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD + 256);
         for name in [cluster, &namespace.name] {
             bytes.extend(count(name.len()).to_le_bytes());
@@ -205,12 +210,12 @@ impl Recorder<'_> {
     }
 
     /// The stamp of a file in place, if it certainly still holds its text.
-    fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<Stamp> {
-        let old = |stamp: &Stamp| stamp.modified < self.compared && stamp.device == device;
+    fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<FileStat> {
+        let old = |stamp: &FileStat| stamp.modified < self.compared && stamp.device == device;
         let Some(written) = self.written else {
             return compared.stamp.filter(|stamp| compared.state == State::Same && old(stamp));
         };
-        let now = Stamp::of(folder, compared.file.name())?;
+        let now = FileStat::of(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
             // The file was linked, which changed its change time.
             (State::Same, Some(before)) => now.is_same_content(&before) && old(&now),
@@ -237,7 +242,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn push(bytes: &mut Vec<u8>, stamp: &Stamp) {
+fn push(bytes: &mut Vec<u8>, stamp: &FileStat) {
     bytes.extend(stamp.inode.to_le_bytes());
     bytes.extend(stamp.size.to_le_bytes());
     for (seconds, nanoseconds) in [stamp.modified, stamp.changed] {
@@ -263,7 +268,7 @@ struct Recorded {
 }
 
 struct Folder {
-    stamp: Stamp,
+    stamp: FileStat,
     names: Digest,
     /// The position of its files' records, in the order of their names.
     records: Range<usize>,
@@ -311,12 +316,12 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-fn take_stamp(rest: &mut &[u8], device: u64) -> Option<Stamp> {
+fn take_stamp(rest: &mut &[u8], device: u64) -> Option<FileStat> {
     let inode = u64::from_le_bytes(take(rest)?);
     let size = u64::from_le_bytes(take(rest)?);
     let modified = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
     let changed = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
-    Some(Stamp { device, inode, size, modified, changed })
+    Some(FileStat { device, inode, size, modified, changed })
 }
 
 /// Writes an index in one step, and removes old ones next to it.

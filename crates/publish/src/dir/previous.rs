@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use super::{Error, at};
-use crate::paths::{PLACEMENTS, Place};
+use crate::paths::{ObjectPath, PLACEMENTS};
 use federate_dialect::Plan;
 use federate_engine::previous;
 
@@ -26,7 +26,7 @@ pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Err
 }
 
 /// The content of a cluster's file for an object, if it exists and can be read.
-pub(super) fn text(root: BorrowedFd<'_>, cluster: &str, place: &Place) -> Option<String> {
+pub(super) fn text(root: BorrowedFd<'_>, cluster: &str, place: &ObjectPath) -> Option<String> {
     let cluster = at::open_folder(root, cluster).ok()?;
     let namespace = at::open_folder(cluster, &*place.namespace).ok()?;
     String::from_utf8(contents(namespace.as_fd(), &place.file).ok()?).ok()

@@ -27,8 +27,8 @@ fn config() -> Config {
 fn render(source: &str) -> Result<Vec<String>, Finding> {
     let scopes = sort::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
-    let nobody = |_: &str, _: &str| None;
-    let claims = sort::ClaimTable::new(&nobody, [].iter());
+    let none = |_: &str, _: &str| None;
+    let claims = sort::ClaimTable::new(&none, [].iter());
     let renderer = Renderer::new(&clusters, &config(), 1, &scopes, &claims);
     let file = File { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
     let compiled = renderer.compile(&file, source).map_err(|finding| *finding)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use federate_apiserver::Kind;
 use federate_dialect::{Dialect, Health};
-use federate_engine::actions::cluster::{Decided, Deciding};
+use federate_engine::actions::cluster::{Decided, DecisionContext};
 use federate_engine::actions::{Actions, Decision, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{
@@ -141,14 +141,14 @@ impl Reconciler<'_> {
 /// The session's decisions, as the clusters request them.
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
-    deciding: &'s Deciding<'s>,
+    deciding: &'s DecisionContext<'s>,
     config: &'s Config,
     dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
     held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
 }
 
 impl<'s> SessionDecider<'s> {
-    fn of(reconciler: &'s Reconciler<'s>, deciding: &'s Deciding<'s>) -> Self {
+    fn of(reconciler: &'s Reconciler<'s>, deciding: &'s DecisionContext<'s>) -> Self {
         let session = reconciler.session;
         let dialect = |name: &str| session.dialects().get(name);
         let rows = deciding.rendering.plan.placements.iter();

@@ -5,7 +5,7 @@ use federate_engine::actions::Inventory;
 use federate_engine::actions::ownership::is_member;
 use federate_engine::previous;
 use federate_kubernetes::{ClusterName, Object};
-use federate_live::{Access, Error, Found, Recalled, RememberedPlan, Survey, SurveyedCluster};
+use federate_live::{Access, Error, RememberedPlan, StoredMemory, Survey, SurveyResult, SurveyedCluster};
 
 use crate::Session;
 
@@ -49,11 +49,11 @@ impl Session {
         let mut plans = Vec::new();
         for SurveyedCluster { cluster, found } in found {
             match found {
-                Ok(Found { memory, objects }) => {
+                Ok(SurveyResult { memory, objects }) => {
                     match memory {
-                        Recalled::Nothing => {}
-                        Recalled::Plan(plan) => plans.push(plan),
-                        Recalled::Damaged(why) => surveyed.damaged.push(format!("{cluster}: {why}")),
+                        StoredMemory::Nothing => {}
+                        StoredMemory::Plan(plan) => plans.push(plan),
+                        StoredMemory::Damaged(why) => surveyed.damaged.push(format!("{cluster}: {why}")),
                     }
                     if let Some(objects) = objects {
                         observed.insert(cluster, objects.into_iter().map(|o| self.marked(o, set)).collect());

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use git2::{Oid, Repository};
 
-use super::{Error, LINK, Place, TREE, find_tree, tree};
+use super::{Error, GitLocation, LINK, TREE, find_tree, tree};
 
 /// How many bytes of paths are compared.
 const MOST: usize = 16 << 20;
@@ -17,14 +17,14 @@ const ENTRY: usize = 32;
 
 /// The files below the folder of `place` that differ between two commits, relative to that folder. `None` if they are
 /// too many, or if paths are not enough to know, because a symbolic link makes a file appear under another path.
-pub fn changed(place: &Place, from: Oid, to: Oid) -> Result<Option<Vec<String>>, Error> {
+pub fn changed(place: &GitLocation, from: Oid, to: Oid) -> Result<Option<Vec<String>>, Error> {
     let repository = place.open()?;
     difference(&repository, place, from, to).map_err(|error| place.unreadable(&error))
 }
 
 fn difference(
     repository: &Repository,
-    place: &Place,
+    place: &GitLocation,
     from: Oid,
     to: Oid,
 ) -> Result<Option<Vec<String>>, git2::Error> {

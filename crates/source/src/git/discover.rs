@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 
-use super::{Error, Place};
+use super::{Error, GitLocation};
 
-impl Place {
+impl GitLocation {
     /// Finds the repository around a folder. The folder itself need not exist, because a revision may have
     /// it.
     pub fn of(folder: &Path) -> Result<Self, Error> {

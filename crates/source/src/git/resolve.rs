@@ -5,7 +5,7 @@
 
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
-use super::{Error, Place};
+use super::{Error, GitLocation};
 
 /// A resolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Tag {
     pub found_as: Option<String>,
 }
 
-impl Place {
+impl GitLocation {
     /// The commit of a revision.
     pub fn resolve(&self, repository: &Repository, rev: &str) -> Result<Resolved, Error> {
         let found = repository.revparse_ext(rev).and_then(|(object, reference)| {

@@ -42,8 +42,8 @@ impl Scratch {
         self.git("commit -q -m change");
     }
 
-    fn place(&self, folder: &str) -> Place {
-        Place::of(&self.0.path().join(folder)).unwrap()
+    fn place(&self, folder: &str) -> GitLocation {
+        GitLocation::of(&self.0.path().join(folder)).unwrap()
     }
 
     fn open(&self, folder: &str, rev: &str) -> Revision {
@@ -51,7 +51,7 @@ impl Scratch {
     }
 }
 
-fn open(place: Place, rev: &str) -> Result<Revision, Error> {
+fn open(place: GitLocation, rev: &str) -> Result<Revision, Error> {
     let resolved = place.resolve(&place.open()?, rev)?;
     Revision::open(place, &resolved)
 }
@@ -82,7 +82,7 @@ fn a_revision_is_read_without_a_checkout() {
     let beside = tempfile::tempdir().unwrap();
     let bare = beside.path().join("bare.git");
     scratch.git(&format!("clone -q --bare . {}", bare.display()));
-    let bare = open(Place::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
+    let bare = open(GitLocation::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
     assert_eq!(bare.read("b.yaml").unwrap(), b"b: 1\n");
 }
 
@@ -130,11 +130,11 @@ fn what_is_missing_is_named_with_a_remedy() {
     assert_eq!(error("apps", "main"), "revision `main` has no folder `apps`");
     let clone = scratch.0.path().join("shallow");
     scratch.git(&format!("clone -q --depth 1 file://{} {}", scratch.0.path().display(), clone.display()));
-    let shallow = open(Place::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
+    let shallow = open(GitLocation::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
     let said = shallow.unwrap_err().to_string();
     assert!(said.contains("`HEAD~2`") && said.contains("fetch-depth"), "{said}");
     let none = tempfile::tempdir().unwrap();
-    assert!(Place::of(none.path()).unwrap_err().to_string().contains("not in a git repository"));
+    assert!(GitLocation::of(none.path()).unwrap_err().to_string().contains("not in a git repository"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_bare_repository_in_a_work_tree_is_content_of_it() {
     scratch.git("clone -q --bare . deploy/apps");
     scratch.git("init -q nested");
     let root = fs::canonicalize(scratch.0.path()).unwrap();
-    let place = |folder: &str| Place::of(&root.join(folder)).unwrap();
+    let place = |folder: &str| GitLocation::of(&root.join(folder)).unwrap();
     for folder in ["deploy/apps", "deploy/apps/refs", "deploy/apps/absent"] {
         let found = place(folder);
         assert_eq!((&found.git_dir, &*found.prefix), (&root.join(".git"), folder));

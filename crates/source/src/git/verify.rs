@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use git2::{Oid, Repository};
 
 use super::program::{self, Git};
-use super::{Error, Place, Resolved, Tag, resolve};
+use super::{Error, GitLocation, Resolved, Tag, resolve};
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum Refused {
 
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
 /// in `allowed` (by default, the file in the user's git configuration).
-pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let tag = match &resolved.tag {
         // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
@@ -82,7 +82,7 @@ pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Res
 }
 
 /// Refuses a revision unless it names an annotated tag with a valid signature.
-pub fn verify_tag(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
     let (repository, allowed) = prepare(place, resolved, allowed)?;
     check_tag_name(tag, &resolved.rev)
@@ -91,14 +91,18 @@ pub fn verify_tag(place: &Place, resolved: &Resolved, allowed: Option<&Path>) ->
 }
 
 /// Refuses a revision unless its commit has a valid signature.
-pub fn verify_commit(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+pub fn verify_commit(
+    place: &GitLocation,
+    resolved: &Resolved,
+    allowed: Option<&Path>,
+) -> Result<(), Refused> {
     let (repository, allowed) = prepare(place, resolved, allowed)?;
     check(&repository, resolved.commit, "verify-commit", &allowed).map_err(|why| refused(resolved, why))
 }
 
 /// The repository, and the list of allowed signers.
 fn prepare(
-    place: &Place,
+    place: &GitLocation,
     resolved: &Resolved,
     allowed: Option<&Path>,
 ) -> Result<(Repository, PathBuf), Refused> {
@@ -148,7 +152,7 @@ fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Ref
 /// The path of a file within the repository: in the revision, or in the work tree.
 fn path_in_repository(
     repository: &Repository,
-    place: &Place,
+    place: &GitLocation,
     file: &Path,
     commit: Oid,
 ) -> Result<Option<String>, Error> {

@@ -46,7 +46,7 @@ impl LeaderOptions {
 
     /// The same with another duration of the Lease; the other times keep their proportions.
     #[must_use]
-    pub fn lasting(self, lease: Duration) -> Self {
+    pub fn with_lease_duration(self, lease: Duration) -> Self {
         Self { lease, renew: lease * 6 / 7, retry: lease / 7, ..self }
     }
 }

@@ -16,7 +16,7 @@ mod watcher;
 pub use client::{Error, Hub};
 pub use leader::{Leader, LeaderOptions};
 pub use requests::Request;
-pub use store::HubStates;
+pub use store::HubStateStore;
 pub use watcher::Objects;
 
 pub(crate) use client::JSON;

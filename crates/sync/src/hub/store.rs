@@ -13,21 +13,21 @@ use super::{Error, Hub, Invalid};
 use crate::api::{Metadata, Sync};
 use crate::read::Loaded;
 use crate::rollout::progress::{ClusterRevisions, Progress};
-use crate::state::{Accepted, Error as StateError, Record, States, Store, SyncState};
+use crate::state::{Accepted, Error as StateError, Record, StateStore, Store, SyncState};
 use crate::status::{Reason, Status};
 
 /// What the keys of the status of members start with. No revision has such a name.
 const MEMBERS: &str = "members.";
 
 /// The states of Syncs on an API server; caches are in a folder.
-pub struct HubStates {
+pub struct HubStateStore {
     hub: Arc<Hub>,
     caches: PathBuf,
 }
 
 /// The record beside the memory.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Kept {
+struct StoredRecord {
     spec: String,
     accepted: Option<Accepted>,
     #[serde(default)]
@@ -53,7 +53,7 @@ pub(super) fn path(metadata: &Metadata) -> String {
     format!("/apis/federate.dev/v1alpha1/namespaces/{}/syncs/{}", metadata.namespace, metadata.name)
 }
 
-impl HubStates {
+impl HubStateStore {
     /// Keeps states on this API server, and caches in a folder.
     pub fn new(hub: Arc<Hub>, caches: PathBuf) -> Self {
         Self { hub, caches }
@@ -71,7 +71,7 @@ impl HubStates {
     }
 }
 
-impl States for HubStates {
+impl StateStore for HubStateStore {
     fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, StateError> {
         let sync: &Sync = &loaded.sync;
         let path = path(&sync.metadata);
@@ -81,7 +81,7 @@ impl States for HubStates {
         let memory = Memory::open(&self.hub, sync)?;
         let meta = sync.meta.clone().unwrap_or_default();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
-        let kept: Option<Kept> = memory.record().and_then(|text| serde_json::from_str(text).ok());
+        let kept: Option<StoredRecord> = memory.record().and_then(|text| serde_json::from_str(text).ok());
         let mut record = Record::new(sync, meta.generation, status);
         if let Some(kept) = kept {
             (record.spec, record.accepted) = (kept.spec, kept.accepted);
@@ -136,7 +136,7 @@ impl Store for HubStore<'_> {
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {
-        let kept = Kept {
+        let kept = StoredRecord {
             spec: record.spec.clone(),
             accepted: record.accepted.clone(),
             rollout: record.rollout.clone(),

@@ -14,7 +14,7 @@ use super::progress::{ClusterRevisions, Progress, Step, short};
 use crate::api::Apply;
 use crate::backoff::{Backoffs, CauseKind, count};
 use crate::members::{Compared, Members};
-use crate::opened::{Formers, SessionCache};
+use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
 use crate::round::{Round, RoundError, names};
 use crate::state::SyncState;
@@ -243,7 +243,7 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         (session, repo): (&Session, Option<&RepoRef>),
-        (formers, backoffs): (&mut Formers, &mut Backoffs),
+        (formers, backoffs): (&mut FormerSessions, &mut Backoffs),
         (only, objects): (Option<&BTreeSet<String>>, Option<&BTreeSet<ObjectRef>>),
     ) -> Result<Compared, RoundError> {
         let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();

@@ -12,7 +12,7 @@ use federate_live::Fence;
 
 use super::lease::{Lease, Leases};
 use super::replica::{Replica, Request, Times};
-use super::turn::Turn;
+use super::turn::ClusterTurn;
 use super::{LANES, lane_of};
 use crate::hub::{Error, Hub, LeaderOptions, LeaseStore};
 use crate::watch::Event;
@@ -139,8 +139,8 @@ impl Shares {
     }
 
     /// Begins a round over the lanes that this replica holds.
-    pub(crate) fn enter(&self, leads: bool) -> Turn<'_> {
-        Turn::new(self, self.inner.with(Replica::enter), leads)
+    pub(crate) fn enter(&self, leads: bool) -> ClusterTurn<'_> {
+        ClusterTurn::new(self, self.inner.with(Replica::enter), leads)
     }
 
     /// The replicas that are alive.

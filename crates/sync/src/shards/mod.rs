@@ -28,7 +28,7 @@ pub use driver::{ShareOptions, Shares};
 pub(crate) use lease::Observations;
 pub(crate) use lease::{Lease, Leases, claim};
 pub(crate) use report::{ClusterReport, REMOVED, Report};
-pub use turn::Turn;
+pub use turn::ClusterTurn;
 
 use sha2::{Digest, Sha256};
 

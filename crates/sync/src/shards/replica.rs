@@ -44,14 +44,14 @@ pub(crate) struct Replica {
     /// Whether it has not been alive for a moment, and stops.
     lost: bool,
     /// The lanes that it holds.
-    lanes: BTreeMap<u32, Held>,
+    lanes: BTreeMap<u32, HeldLane>,
     /// The replicas that are alive.
     alive: BTreeSet<String>,
 }
 
 /// A lane that is held.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldLane {
     /// How many rounds work on it.
     busy: usize,
     /// Whether it belongs to another replica now, which gets it when no round works on it.

@@ -10,14 +10,14 @@ use super::lane_of;
 
 /// The clusters that a round may work on, from its beginning to its end. Their lanes stay with this replica as long as
 /// this exists and it is alive.
-pub struct Turn<'s> {
+pub struct ClusterTurn<'s> {
     /// The lanes; `None` for all clusters.
     share: Option<(&'s Shares, BTreeSet<u32>)>,
     /// Whether this process leads, or works alone.
     leads: bool,
 }
 
-impl<'s> Turn<'s> {
+impl<'s> ClusterTurn<'s> {
     /// All clusters.
     pub const ALL: Self = Self { share: None, leads: true };
 
@@ -46,7 +46,7 @@ impl<'s> Turn<'s> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ClusterTurn<'_> {
     fn drop(&mut self) {
         if let Some((shares, lanes)) = &self.share {
             shares.leave(lanes);
@@ -54,7 +54,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl fmt::Debug for Turn<'_> {
+impl fmt::Debug for ClusterTurn<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.share {
             None => f.write_str("all clusters"),

@@ -13,7 +13,7 @@ use crate::backoff::{Cause, CauseKind};
 use crate::members::Members;
 use crate::opened::SessionCache;
 use crate::outcome::Outcome;
-use crate::polled::Polled;
+use crate::polled::PolledSource;
 use crate::rollout::carry_out::{LOOK, PAUSE};
 use crate::round::{Round, RoundError};
 use crate::state::{Accepted, Published, Record, SyncState, spec_digest};
@@ -91,7 +91,7 @@ impl Round<'_> {
         let ended = if self.members(&session, repo.clone(), state).work() == published.work {
             self.work_on(state, sessions, (&session, repo.clone()), (&accepted, &published))
         } else {
-            let Polled { name, .. } = &polled;
+            let PolledSource { name, .. } = &polled;
             let message = format!(
                 "this replica does not render {name} as the leader does, and applies nothing: all replicas must run the \
                  same version of federate"

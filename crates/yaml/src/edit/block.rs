@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
-use super::{Around, Editor, Left, lines, new_text};
+use super::{Editor, LineLayout, Remainder, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -13,29 +13,29 @@ impl Editor<'_> {
         node: &Node,
         entries: &[Entry],
         mut changed: Changed<'_>,
-        around: Option<Around>,
-    ) -> Option<Left> {
-        if changed.leaves_nothing() {
-            return Some(Left::Nothing);
+        layout: Option<LineLayout>,
+    ) -> Option<Remainder> {
+        if changed.is_empty_after() {
+            return Some(Remainder::Nothing);
         }
         let column = node.column;
-        let step = step(entries, column, around);
+        let step = step(entries, column, layout);
         for (at, inner) in std::mem::take(&mut changed.within) {
             let entry = entries.get(at)?;
-            let left = self.value(&entry.value, inner.before, inner.plan, Some(Around { column }))?;
-            if left == Left::Nothing {
+            let left = self.value(&entry.value, inner.before, inner.plan, Some(LineLayout { column }))?;
+            if left == Remainder::Nothing {
                 changed.becomes.push((at, inner.after));
             }
         }
         for (at, value) in &changed.becomes {
             self.block_value(entries.get(*at)?, value, column, step)?;
         }
-        let root = around.is_none();
+        let root = layout.is_none();
         self.remove_entries(entries, &changed, column, root)?;
         for (before, key, value) in changed.placed(entries) {
             self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
         }
-        Some(Left::Some)
+        Some(Remainder::Some)
     }
 
     fn remove_entries(
@@ -203,11 +203,11 @@ impl Editor<'_> {
 }
 
 /// The additional indentation of nested mappings.
-fn step(entries: &[Entry], column: usize, around: Option<Around>) -> usize {
+fn step(entries: &[Entry], column: usize, layout: Option<LineLayout>) -> usize {
     let inner = entries.iter().find_map(|entry| match &entry.value.kind {
         Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
         _ => None,
     });
-    let outer = || around.and_then(|around| column.checked_sub(around.column));
+    let outer = || layout.and_then(|layout| column.checked_sub(layout.column));
     inner.or_else(outer).filter(|step| *step > 0).unwrap_or(2)
 }

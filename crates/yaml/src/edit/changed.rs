@@ -54,7 +54,7 @@ impl<'p> Changed<'p> {
     }
 
     /// Whether nothing of the mapping remains.
-    pub(super) fn leaves_nothing(&self) -> bool {
+    pub(super) fn is_empty_after(&self) -> bool {
         self.gone.iter().all(|gone| *gone)
     }
 

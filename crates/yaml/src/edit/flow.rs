@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::tree::{Entry, Node};
-use super::{Editor, Left, lines, new_text};
+use super::{Editor, Remainder, lines, new_text};
 use serde_json::Value;
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ impl Editor<'_> {
         node: &Node,
         entries: &[Entry],
         mut changed: Changed<'_>,
-    ) -> Option<Left> {
+    ) -> Option<Remainder> {
         // `[a: b]` contains a mapping without braces.
         if !self.text.get(node.span.clone())?.starts_with('{') {
             return None;
         }
-        if changed.leaves_nothing() {
-            return Some(Left::Nothing);
+        if changed.is_empty_after() {
+            return Some(Remainder::Nothing);
         }
         for (at, inner) in std::mem::take(&mut changed.within) {
             let entry = entries.get(at)?;
-            if self.value(&entry.value, inner.before, inner.plan, None)? == Left::Nothing {
+            if self.value(&entry.value, inner.before, inner.plan, None)? == Remainder::Nothing {
                 changed.becomes.push((at, inner.after));
             }
         }
@@ -36,7 +36,7 @@ impl Editor<'_> {
             let last = changed.remaining().next_back()?;
             self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
         }
-        Some(Left::Some)
+        Some(Remainder::Some)
     }
 
     fn flow_value(&mut self, entry: &Entry, value: &Value) -> Option<()> {

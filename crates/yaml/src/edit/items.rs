@@ -2,7 +2,7 @@
 
 use super::change::Plan;
 use super::tree::{Kind, Node};
-use super::{Around, Editor, Left, lines, new_text};
+use super::{Editor, LineLayout, Remainder, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ impl Editor<'_> {
         items: &[Node],
         values: &[Value],
         changes: &[(String, Plan)],
-    ) -> Option<Left> {
+    ) -> Option<Remainder> {
         let mut gone = vec![false; items.len()];
         for (step, plan) in changes {
             let Ok(at) = step.parse::<usize>() else { continue };
@@ -23,18 +23,18 @@ impl Editor<'_> {
                 *gone.get_mut(at)? = true;
                 continue;
             };
-            let around = Around { column: item.column.saturating_sub(2) };
+            let layout = LineLayout { column: item.column.saturating_sub(2) };
             let left = match plan {
-                _ if after == *value => Left::Some,
-                Plan::Within(_) => self.value(item, value, plan, Some(around))?,
-                _ => Left::Nothing,
+                _ if after == *value => Remainder::Some,
+                Plan::Within(_) => self.value(item, value, plan, Some(layout))?,
+                _ => Remainder::Nothing,
             };
-            if left == Left::Nothing {
+            if left == Remainder::Nothing {
                 self.item_value(item, &after)?;
             }
         }
         if gone.iter().all(|gone| *gone) {
-            return Some(Left::Nothing);
+            return Some(Remainder::Nothing);
         }
         if flow {
             let spans: Vec<_> = items.iter().map(|item| item.span.clone()).collect();
@@ -42,7 +42,7 @@ impl Editor<'_> {
         } else if gone.contains(&true) {
             self.remove_items(items, &gone)?;
         }
-        Some(Left::Some)
+        Some(Remainder::Some)
     }
 
     /// Replaces an item by a value on one line.

@@ -140,7 +140,7 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     }
     let root = tree::read(part, nth)?;
     let mut editor = Editor { text: part, json: json.is_some(), eol: lines::eol(part), changes: Vec::new() };
-    if editor.value(&root, value, plan, None)? == Left::Nothing {
+    if editor.value(&root, value, plan, None)? == Remainder::Nothing {
         return None;
     }
     let part = editor.finish()?;
@@ -178,7 +178,7 @@ fn rewritten(text: &str, documents: &[Value]) -> String {
 
 /// The layout for new lines in a value.
 #[derive(Clone, Copy)]
-struct Around {
+struct LineLayout {
     /// The column of the mapping that contains the value.
     column: usize,
 }
@@ -194,7 +194,7 @@ struct Editor<'t> {
 
 /// The rest of a collection after removals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Remainder {
     /// The collection was changed in place.
     Some,
     /// Nothing is left: the parent must write the new value.
@@ -208,22 +208,22 @@ impl Editor<'_> {
         node: &tree::Node,
         value: &Value,
         plan: &Plan,
-        around: Option<Around>,
-    ) -> Option<Left> {
+        layout: Option<LineLayout>,
+    ) -> Option<Remainder> {
         let Plan::Within(changes) = plan else { return None };
         match (&node.kind, value) {
             (tree::Kind::Mapping { flow, entries }, Value::Object(map)) => {
                 let changed = changed::Changed::of(entries, map, changes)?;
                 match flow {
                     true => self.flow_mapping(node, entries, changed),
-                    false => self.block_mapping(node, entries, changed, around),
+                    false => self.block_mapping(node, entries, changed, layout),
                 }
             }
             (tree::Kind::Sequence { flow, items }, Value::Array(values)) => {
                 self.sequence(*flow, items, values, changes)
             }
             // Removes a value that does not exist.
-            _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Left::Some),
+            _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Remainder::Some),
             _ => None,
         }
     }

@@ -42,7 +42,7 @@ fn repo(files: &[(&str, &str)]) -> Repo {
     load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
 }
 
-fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken {
+fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> ImportResult {
     let policy = Some(PolicyName::Beside("p".to_owned()));
     let import =
         Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
@@ -50,7 +50,7 @@ fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken
     take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &options, &repo(files), &|_| false)
 }
 
-fn text(taken: &Taken, file: &str) -> String {
+fn text(taken: &ImportResult, file: &str) -> String {
     String::from_utf8(taken.files[file].text.clone()).unwrap()
 }
 

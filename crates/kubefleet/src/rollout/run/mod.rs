@@ -25,7 +25,7 @@ use crate::Behaviour;
 use crate::version::RunState;
 use kinds::Kinds;
 use status::{RunStatus, StageStatus};
-pub use world::{World, Write};
+pub use world::{HubObjects, Write};
 
 const FINALIZER: &str = "kubernetes-fleet.io/stagedupdaterun-finalizer";
 
@@ -98,7 +98,7 @@ enum State {
 
 /// One reconcile of a run.
 struct Run<'w> {
-    world: &'w mut World,
+    world: &'w mut HubObjects,
     kinds: Kinds,
     name: String,
     namespace: Option<String>,
@@ -113,7 +113,7 @@ struct Run<'w> {
 
 /// The current stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum CurrentStage {
     Stage(usize),
     Deletion,
     Done,
@@ -127,7 +127,7 @@ enum Progress {
 
 /// Reconciles a run once, by the rules of a release. The world then holds what the run writes, and notes it.
 pub fn reconcile(
-    world: &mut World,
+    world: &mut HubObjects,
     run: &ObjectRef,
     now: Timestamp,
     behaviour: &Behaviour,
@@ -207,16 +207,16 @@ impl Run<'_> {
     }
 
     /// The stage at that index, or the one for deletions.
-    fn at(&self, index: usize) -> At {
-        if index < self.status.stages.len() { At::Stage(index) } else { At::Deletion }
+    fn at(&self, index: usize) -> CurrentStage {
+        if index < self.status.stages.len() { CurrentStage::Stage(index) } else { CurrentStage::Deletion }
     }
 
-    fn continue_at(&mut self, at: At) -> Next {
+    fn continue_at(&mut self, at: CurrentStage) -> Next {
         let progress = match (at, self.state) {
-            (At::Done, _) => Ok(Progress::Finished),
+            (CurrentStage::Done, _) => Ok(Progress::Finished),
             (_, State::Initialize) => return Next::Event,
-            (At::Stage(index), State::Run) => self.execute(index),
-            (At::Deletion, State::Run) => {
+            (CurrentStage::Stage(index), State::Run) => self.execute(index),
+            (CurrentStage::Deletion, State::Run) => {
                 self.set_progressing();
                 self.delete()
             }
@@ -226,7 +226,7 @@ impl Run<'_> {
         };
         match progress {
             Ok(Progress::Wait(wait)) => Next::After(wait),
-            Ok(Progress::Finished) if self.state == State::Stop && at != At::Done => Next::Event,
+            Ok(Progress::Finished) if self.state == State::Stop && at != CurrentStage::Done => Next::Event,
             Ok(Progress::Finished) => {
                 self.condition("Progressing", "False", "UpdateRunSucceeded", "All stages are completed");
                 let message = "All stages are completed successfully";
@@ -269,7 +269,7 @@ impl Run<'_> {
         self.condition("Succeeded", "False", "UpdateRunFailed", &why);
     }
 
-    fn fail_stage(&mut self, at: At, why: &str) {
+    fn fail_stage(&mut self, at: CurrentStage, why: &str) {
         let now = self.now;
         if let Some(stage) = self.stage(at) {
             let message = "Stage update aborted due to a non-recoverable error";
@@ -279,11 +279,11 @@ impl Run<'_> {
         }
     }
 
-    fn stage(&mut self, at: At) -> Option<&mut StageStatus> {
+    fn stage(&mut self, at: CurrentStage) -> Option<&mut StageStatus> {
         match at {
-            At::Stage(index) => self.status.stages.get_mut(index),
-            At::Deletion => self.status.deletion_stage.as_mut(),
-            At::Done => None,
+            CurrentStage::Stage(index) => self.status.stages.get_mut(index),
+            CurrentStage::Deletion => self.status.deletion_stage.as_mut(),
+            CurrentStage::Done => None,
         }
     }
 

@@ -3,11 +3,11 @@
 use jiff::SignedDuration;
 
 use super::status::StageStatus;
-use super::{At, Failure, POLL, Run};
+use super::{CurrentStage, Failure, POLL, Run};
 
 impl Run<'_> {
     /// How long to wait for updates in progress; `None` when the run has stopped.
-    pub(super) fn stop(&mut self, at: At) -> Result<Option<SignedDuration>, Failure> {
+    pub(super) fn stop(&mut self, at: CurrentStage) -> Result<Option<SignedDuration>, Failure> {
         let message = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
                        finish updating before completing the stop process";
         self.condition("Progressing", "Unknown", "UpdateRunStopping", message);
@@ -15,7 +15,7 @@ impl Run<'_> {
         let message =
             "Waiting for all the updating clusters to finish updating before completing the stop process";
         stage.condition("Progressing", "Unknown", "StageUpdatingStopping", message, self.now);
-        let stopped = if at == At::Deletion {
+        let stopped = if at == CurrentStage::Deletion {
             self.stop_deletions(&mut stage)
         } else {
             self.finish_updates(&mut stage)

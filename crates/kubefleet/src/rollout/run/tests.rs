@@ -16,7 +16,7 @@ fn object(kind: &str, name: &str, labels: &Value, body: &Value) -> Object {
 }
 
 /// A hub with a placement on three clusters, and a run without `state` by a strategy with these stages.
-fn hub(stages: &Value, with_snapshot: bool) -> World {
+fn hub(stages: &Value, with_snapshot: bool) -> HubObjects {
     let own = json!({crate::hub::PARENT: "p"});
     let latest = |index: &str| {
         let mut labels = own.clone();
@@ -62,11 +62,11 @@ fn hub(stages: &Value, with_snapshot: bool) -> World {
         snapshot.set_annotation("kubernetes-fleet.io/resource-hash", "h");
         objects.push(snapshot);
     }
-    World::new(objects)
+    HubObjects::new(objects)
 }
 
 /// Reconciles the run so many times, and returns the hub and what was written last.
-fn reconciled(mut world: World, release: &str, times: usize) -> (World, Vec<Write>) {
+fn reconciled(mut world: HubObjects, release: &str, times: usize) -> (HubObjects, Vec<Write>) {
     let id = ObjectRef {
         api_version: API.to_owned(),
         kind: "ClusterStagedUpdateRun".to_owned(),
@@ -82,11 +82,11 @@ fn reconciled(mut world: World, release: &str, times: usize) -> (World, Vec<Writ
     (world, writes)
 }
 
-fn status(world: &World) -> &Value {
+fn status(world: &HubObjects) -> &Value {
     world.get("ClusterStagedUpdateRun", None, "r").unwrap().at(&["status"]).unwrap()
 }
 
-fn condition<'w>(world: &'w World, kind: &str) -> &'w str {
+fn condition<'w>(world: &'w HubObjects, kind: &str) -> &'w str {
     let all = status(world)["conditions"].as_array().unwrap();
     all.iter().find(|condition| condition["type"] == kind).map_or("", |c| c["status"].as_str().unwrap())
 }
@@ -110,7 +110,7 @@ fn older_releases_ignore_the_state_and_the_concurrency() {
 #[test]
 fn approvals_have_the_names_and_labels_of_their_release() {
     let stages = json!([stage("all", &json!([{"type": "Approval"}]), 1)]);
-    let asked = |release: &str, name: &str| {
+    let requested = |release: &str, name: &str| {
         let mut world = hub(&stages, true);
         let mut run = world.get("ClusterStagedUpdateRun", None, "r").unwrap().clone();
         run.body["spec"]["state"] = json!("Run");
@@ -123,9 +123,9 @@ fn approvals_have_the_names_and_labels_of_their_release() {
         assert_eq!(bindings(&writes), 0, "the stage waits");
         Some((target, has_type))
     };
-    assert_eq!(asked("0.1.1", "r-before-all"), None, "there are no tasks before a stage");
-    assert_eq!(asked("0.1.2", "r-before-all"), Some(([true, false], false)));
-    assert_eq!(asked("0.2", "r-before-all"), Some(([false, true], true)));
+    assert_eq!(requested("0.1.1", "r-before-all"), None, "there are no tasks before a stage");
+    assert_eq!(requested("0.1.2", "r-before-all"), Some(([true, false], false)));
+    assert_eq!(requested("0.2", "r-before-all"), Some(([false, true], true)));
 }
 
 #[test]

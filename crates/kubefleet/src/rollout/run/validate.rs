@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::initialize::{Selected, attempt, check_all_in_stages};
 use super::status::{RunStatus, StageStatus};
-use super::{At, Failure, Run};
+use super::{CurrentStage, Failure, Run};
 use crate::rollout::staged::{self, Stage};
 
 impl Run<'_> {
     /// The current stage, if nothing has changed.
-    pub(super) fn validate(&mut self) -> Result<Result<At, Failure>, serde_json::Error> {
+    pub(super) fn validate(&mut self) -> Result<Result<CurrentStage, Failure>, serde_json::Error> {
         let mut now = RunStatus::default();
         let (latest, wanted) = attempt!(self.policy(&mut now)?);
         attempt!(self.same_start(&now, wanted));
@@ -71,7 +71,7 @@ impl Run<'_> {
     }
 
     /// The stage that is being updated, else the first that is not finished.
-    fn current(&self, stages: &[Stage]) -> Result<At, Failure> {
+    fn current(&self, stages: &[Stage]) -> Result<CurrentStage, Failure> {
         let inconsistent = |why: &str| Err(Failure::unexpected(format!("the status of the run: {why}")));
         let (mut updating, mut finished) = (None, 0);
         for (index, stage) in self.status.stages.iter().enumerate() {
@@ -101,8 +101,8 @@ impl Run<'_> {
         let index = updating.unwrap_or(finished);
         let deleted = self.status.deletion_stage.as_ref().and_then(|stage| stage.find("Succeeded"));
         match (self.at(index), deleted) {
-            (At::Deletion, Some(result)) if result.is_true() => Ok(At::Done),
-            (At::Deletion, Some(result)) if result.is_false() => {
+            (CurrentStage::Deletion, Some(result)) if result.is_true() => Ok(CurrentStage::Done),
+            (CurrentStage::Deletion, Some(result)) if result.is_false() => {
                 inconsistent("the deletion stage has failed")
             }
             (at, _) => Ok(at),

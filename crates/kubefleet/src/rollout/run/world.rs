@@ -36,12 +36,12 @@ pub enum Write {
 
 /// The objects of a hub.
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub struct HubObjects {
     objects: BTreeMap<Key, Object>,
     writes: Vec<Write>,
 }
 
-impl World {
+impl HubObjects {
     /// Returns a world with these objects.
     pub fn new(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut world = Self::default();
