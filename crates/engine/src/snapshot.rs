@@ -126,7 +126,7 @@ pub enum Error {
         /// The location of the second object.
         second: String,
     },
-    /// There are no objects of control planes.
+    /// There are no objects of control planes, and no members were read.
     #[error("{0} contains neither an inventory object nor a binding of a control plane")]
     Empty(String),
 }
@@ -158,7 +158,8 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
         files.insert(path, text(&without_server_fields(object)));
     }
     let mut plan = memory(dialects, objects, &mut control_planes)?;
-    if control_planes.is_empty() {
+    // Clusters of `federate.yaml` have no control plane, but members that can be read.
+    if control_planes.is_empty() && captured.observed.is_empty() && captured.failed.is_empty() {
         return Err(Error::Empty(captured.sources.join(", ")));
     }
     let all: Vec<&Object> = objects.iter().collect();
