@@ -23,6 +23,7 @@ mod dry_run;
 mod fights;
 mod hub;
 mod import;
+mod journeys;
 mod kills;
 mod memory;
 mod order;

@@ -5,7 +5,7 @@
 //! snapshots of the same state are equal. The plan names the release of each control plane whose installation is
 //! among the objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -126,7 +126,7 @@ pub enum Error {
         /// The location of the second object.
         second: String,
     },
-    /// There are no objects of control planes.
+    /// There are no objects of control planes, and no members were read.
     #[error("{0} contains neither an inventory object nor a binding of a control plane")]
     Empty(String),
 }
@@ -142,6 +142,8 @@ pub struct Captured {
     pub taken: Option<Timestamp>,
     /// The members that could not be read, each with the reason.
     pub failed: BTreeMap<String, String>,
+    /// The members among them that do not answer.
+    pub unreachable: BTreeSet<String>,
     /// The versions of Kubernetes that members report.
     pub kubernetes: BTreeMap<String, String>,
     /// The objects that run in the members that were read.
@@ -158,7 +160,8 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
         files.insert(path, text(&without_server_fields(object)));
     }
     let mut plan = memory(dialects, objects, &mut control_planes)?;
-    if control_planes.is_empty() {
+    // Clusters of `federate.yaml` have no control plane, but members that can be read.
+    if control_planes.is_empty() && captured.observed.is_empty() && captured.failed.is_empty() {
         return Err(Error::Empty(captured.sources.join(", ")));
     }
     let all: Vec<&Object> = objects.iter().collect();

@@ -1,6 +1,6 @@
 //! Reads what a snapshot contains from API servers: the hub, then the members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -69,7 +69,8 @@ impl Snapshot {
             .map_err(|error| Fault::Failed(error.to_string()))
     }
 
-    /// The contexts that are named, by cluster, and the clusters to read: those named, or else all.
+    /// The contexts that are named, by cluster, and the clusters to read: those named, or else all, with those of
+    /// `federate.yaml`, which have no inventory object and so no status in a snapshot.
     fn clusters(
         &self,
         session: &Session,
@@ -80,7 +81,9 @@ impl Snapshot {
             None => (text.clone(), text.clone()),
         };
         let contexts: BTreeMap<String, String> = self.contexts.iter().map(pair).collect();
-        if let Some(unlisted) = contexts.keys().find(|cluster| !inventory.contains_key(*cluster)) {
+        let configured = session.repo().config.clusters.iter().map(|cluster| &cluster.name);
+        let known: BTreeSet<&String> = inventory.keys().chain(configured).collect();
+        if let Some(unlisted) = contexts.keys().find(|cluster| !known.contains(cluster)) {
             return Err(Fault::Failed(format!(
                 "there is no inventory object for the cluster `{unlisted}`: add one to the repo, such as a Cluster of \
                  cluster.karmada.io, or name the cluster with --context CLUSTER={unlisted}"
@@ -88,10 +91,10 @@ impl Snapshot {
         }
         let wanted =
             |name: &&String| (contexts.is_empty() || contexts.contains_key(*name)) && self.args.wants(name);
-        let names: Vec<ClusterName> = inventory.keys().filter(wanted).map(|n| n.as_str().into()).collect();
+        let names: Vec<ClusterName> =
+            known.iter().copied().filter(wanted).map(|n| n.as_str().into()).collect();
         if names.is_empty() {
-            let why =
-                if session.clusters().is_empty() { "there is no inventory" } else { "--cluster names none" };
+            let why = if known.is_empty() { "there is no inventory" } else { "--cluster names none" };
             return Err(Fault::Failed(format!(
                 "there is no cluster to read ({why}): add inventory objects to the repo, or read a control plane with --hub-context"
             )));
