@@ -74,7 +74,7 @@ pub(super) struct Import {
     #[arg(long, short, conflicts_with = "context")]
     in_place: bool,
 
-    /// Generate federated types from CRDs instead of federating the objects (KubeFed)
+    /// Enable the types of the given CRDs, as `kubefedctl enable` does, instead of federating objects (KubeFed)
     #[arg(long)]
     enable: bool,
 

@@ -65,12 +65,12 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
+  federate check examples/repo                            # errors and likely mistakes
   federate plan examples/repo                             # where each object is placed
   federate explain deployment/worker examples/repo        # why it is placed there
-  federate check examples/repo -o json                    # errors and likely mistakes
-  federate render examples/repo --out out                 # the manifests of every cluster
   federate diff examples/repo --from main                 # what a change causes
   federate whatif examples/repo --each cluster            # what the loss of a cluster causes
+  federate render examples/repo --out out                 # the manifests of every cluster
   federate commit examples/repo --branch rendered --push  # publish the manifests with git
   federate apply examples/repo --dry-run=server           # what applying would do
   federate drift examples/repo                            # what differs in the clusters
@@ -80,16 +80,16 @@ Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::Init),
-    Render(render::Render),
-    Commit(commit::Commit),
+    Check(check::Check),
     Plan(plan::Plan),
-    Diff(diff::Diff),
-    Apply(apply::Apply),
-    Drift(drift::Drift),
     Explain(explain::Explain),
+    Diff(diff::Diff),
     #[command(name = "whatif")]
     WhatIf(whatif::WhatIf),
-    Check(check::Check),
+    Render(render::Render),
+    Commit(commit::Commit),
+    Apply(apply::Apply),
+    Drift(drift::Drift),
     Import(import::Import),
     Snapshot(snapshot::Snapshot),
     #[cfg(feature = "live")]
@@ -114,15 +114,15 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     choose_color(cli.color);
     let outcome = match cli.command {
         Command::Init(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Plan(command) => command.run(),
+        Command::Explain(command) => command.run(),
+        Command::Diff(command) => command.run(),
+        Command::WhatIf(command) => command.run(),
         Command::Render(command) => command.run(),
         Command::Commit(command) => command.run(),
-        Command::Plan(command) => command.run(),
-        Command::Diff(command) => command.run(),
         Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
-        Command::Explain(command) => command.run(),
-        Command::WhatIf(command) => command.run(),
-        Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Snapshot(command) => command.run(),
         #[cfg(feature = "live")]

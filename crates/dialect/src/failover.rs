@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Placement;
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
+use federate_kubernetes::{Cluster, ClusterName, Taint};
 
 /// A change of a lost cluster in the inventory.
 #[derive(Clone, Debug)]
@@ -19,6 +19,9 @@ pub struct LossStep {
 /// When a cluster got a taint, in seconds; negative if it had the taint before the scenario.
 pub type TaintedSince<'m> = dyn Fn(&str, &Taint) -> i64 + Sync + 'm;
 
+/// When an object was evicted from clusters, in seconds, as far as the evictions are not done.
+pub type Evictions = BTreeMap<ClusterName, i64>;
+
 /// A moment of a scenario.
 #[derive(Clone, Copy)]
 pub struct Moment<'m> {
@@ -26,8 +29,6 @@ pub struct Moment<'m> {
     pub seconds: i64,
     /// When a cluster got a taint.
     pub since: &'m TaintedSince<'m>,
-    /// When objects were evicted from clusters, as far as the evictions are not done.
-    pub evicted: &'m BTreeMap<(ObjectRef, ClusterName), i64>,
     /// Whether failover is on: whether taints evict.
     pub failover: bool,
 }

@@ -40,14 +40,14 @@ mod starter;
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
-pub use failover::{FailedOver, LossStep, Moment, TaintedSince};
+pub use failover::{Evictions, FailedOver, LossStep, Moment, TaintedSince};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
 pub use observation::{HubKinds, Observation};
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
-pub use previous::Previous;
+pub use previous::{ChangedRows, Previous, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
@@ -246,7 +246,7 @@ pub type Hosts = std::collections::BTreeMap<String, Vec<String>>;
 pub const HOST: &str = "hub";
 
 /// A dialect's policies, compiled for one repo.
-pub trait ControlPlane: Sync {
+pub trait ControlPlane: Send + Sync {
     /// The release whose rules it follows; `None` where releases do not differ.
     fn release(&self) -> Option<Release> {
         None
@@ -329,9 +329,10 @@ pub trait ControlPlane: Sync {
     }
 
     /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions
-    /// that are done. By default nothing is evicted.
-    fn fail_over(&self, placement: &Placement, moment: &Moment<'_>) -> FailedOver {
-        let _ = (placement, moment);
+    /// that are done. The result is the same for placements that are [alike](Placement::is_alike). By default nothing
+    /// is evicted.
+    fn fail_over(&self, placement: &Placement, evicted: &Evictions, moment: &Moment<'_>) -> FailedOver {
+        let _ = (placement, evicted, moment);
         FailedOver::default()
     }
 

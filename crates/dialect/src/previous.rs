@@ -11,41 +11,74 @@ use federate_kubernetes::ObjectRef;
 /// The previous plan, by object. Clones share its rows.
 #[derive(Clone, Debug, Default)]
 pub struct Previous {
-    rows: Arc<BTreeMap<ObjectRef, Placement>>,
-    /// Rows that differ from `rows`; `None` for those that are gone.
-    changed: Arc<BTreeMap<ObjectRef, Option<Placement>>>,
+    /// Sorted by object, each once.
+    rows: Arc<[Placement]>,
+    /// Rows that differ from `rows`.
+    changed: Arc<ChangedRows>,
     versions: BTreeMap<String, String>,
     shared: Arc<BTreeMap<String, Value>>,
 }
 
+/// The rows that differ from those of an earlier plan; `None` for those that are gone. Rows that are
+/// [alike](Placement::is_alike) may be shared: then the object in a row is only one of those that have it.
+pub type ChangedRows = BTreeMap<RowKey, Option<Arc<Placement>>>;
+
+/// An object of a plan that differs from an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowKey {
+    /// The index of the object's row in the earlier plan.
+    Known(usize),
+    /// An object that has no row there.
+    New(Arc<ObjectRef>),
+}
+
 impl Previous {
-    /// Indexes the rows of a plan by object.
+    /// Indexes the rows of a plan by object. Of several rows of one object, the last one counts.
     pub fn new(plan: Plan) -> Self {
-        let rows = plan.placements.into_iter().map(|row| (row.object.clone(), row)).collect();
+        let mut rows = plan.placements;
+        if !rows.is_sorted_by(|a, b| a.object < b.object) {
+            let by_object: BTreeMap<ObjectRef, Placement> =
+                rows.into_iter().map(|row| (row.object.clone(), row)).collect();
+            rows = by_object.into_values().collect();
+        }
         Self {
-            rows: Arc::new(rows),
+            rows: rows.into(),
             changed: Arc::default(),
             versions: plan.versions,
             shared: Arc::new(plan.shared),
         }
     }
 
-    /// The same plan with other rows; `None` for an object that has no row.
+    /// The same plan with other rows.
     #[must_use]
-    pub fn with(
-        &self,
-        changed: Arc<BTreeMap<ObjectRef, Option<Placement>>>,
-        shared: Arc<BTreeMap<String, Value>>,
-    ) -> Self {
+    pub fn with(&self, changed: Arc<ChangedRows>, shared: Arc<BTreeMap<String, Value>>) -> Self {
         Self { rows: Arc::clone(&self.rows), changed, versions: self.versions.clone(), shared }
     }
 
-    /// The row of an object.
+    /// The row of an object. The name in a row of [`with`](Self::with) may be that of another object.
     pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
-        match self.changed.get(object) {
-            Some(row) => row.as_ref(),
-            None => self.rows.get(object),
+        let index = self.index_of(object);
+        if !self.changed.is_empty()
+            && let Some(row) = self.changed.get(&key(index, object))
+        {
+            return row.as_deref();
         }
+        self.rows.get(index?)
+    }
+
+    /// The rows before [`with`](Self::with), sorted by object.
+    pub fn rows(&self) -> &[Placement] {
+        &self.rows
+    }
+
+    /// The index of an object in [`rows`](Self::rows).
+    pub fn index_of(&self, object: &ObjectRef) -> Option<usize> {
+        self.rows.binary_search_by(|row| row.object.cmp(object)).ok()
+    }
+
+    /// The key of an object among rows that differ from these.
+    pub fn key_of(&self, object: &ObjectRef) -> RowKey {
+        key(self.index_of(object), object)
     }
 
     /// The release whose rules a dialect followed, where the plan names it.
@@ -62,4 +95,8 @@ impl Previous {
     pub fn shared(&self, digest: &str) -> Option<&Value> {
         self.shared.get(digest)
     }
+}
+
+fn key(index: Option<usize>, object: &ObjectRef) -> RowKey {
+    index.map_or_else(|| RowKey::New(Arc::new(object.clone())), RowKey::Known)
 }

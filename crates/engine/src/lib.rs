@@ -4,6 +4,7 @@
 //! its output, so that the same input gives the same bytes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -132,7 +133,7 @@ pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
     clusters: &'a [Cluster],
-    planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
+    planes: Arc<Vec<(&'static str, Box<dyn ControlPlane + 'a>)>>,
     previous: &'a Previous,
     lists: &'a SharedLists,
 }
@@ -152,23 +153,23 @@ impl<'a> Engine<'a> {
             };
             (dialect.name(), dialect.open(input))
         };
-        let planes = dialects.iter().map(open).collect();
+        let planes = Arc::new(dialects.iter().map(open).collect());
         Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
     }
 
     /// The same control planes, with another previous plan.
-    fn remembering<'b>(self, previous: &'b Previous) -> Engine<'b>
+    fn remembering<'b>(&self, previous: &'b Previous) -> Engine<'b>
     where
         'a: 'b,
     {
-        let Self { dialects, repo, clusters, planes, lists, .. } = self;
-        Engine { dialects, repo, clusters, planes, previous, lists }
+        let Self { dialects, repo, clusters, lists, .. } = *self;
+        Engine { dialects, repo, clusters, planes: Arc::clone(&self.planes), previous, lists }
     }
 
     /// Returns what decisions read in the member clusters.
     pub fn cluster_reads(&self) -> ClusterReads {
         let mut all = ClusterReads::default();
-        for (_, plane) in &self.planes {
+        for (_, plane) in self.planes.iter() {
             all.extend(plane.cluster_reads());
         }
         all

@@ -62,7 +62,7 @@ impl Engine<'_> {
         let mut findings: Vec<Finding> = Vec::new();
         let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
         findings.extend(super::unknown_settings(self.dialects, self.repo));
-        for (dialect, plane) in &self.planes {
+        for (dialect, plane) in self.planes.iter() {
             findings.extend(plane.check());
             findings.extend(self.other_release(dialect, plane.as_ref()));
             let mut all = plane.complete(decisions(dialect, plane.as_ref()), self.previous);

@@ -5,7 +5,7 @@
 //! snapshots of the same state are equal. The plan names the release of each control plane whose installation is
 //! among the objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -142,6 +142,8 @@ pub struct Captured {
     pub taken: Option<Timestamp>,
     /// The members that could not be read, each with the reason.
     pub failed: BTreeMap<String, String>,
+    /// The members among them that do not answer.
+    pub unreachable: BTreeSet<String>,
     /// The versions of Kubernetes that members report.
     pub kubernetes: BTreeMap<String, String>,
     /// The objects that run in the members that were read.

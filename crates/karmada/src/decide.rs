@@ -38,7 +38,8 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         Ok(decision) => decision,
         Err(failed) => {
             // The previous placement is kept.
-            decided.placements.extend(previous.of(&template.id).cloned());
+            let kept = previous.of(&template.id).cloned();
+            decided.placements.extend(kept.map(|row| Placement { object: template.id.clone(), ..row }));
             decided.findings.push(uninterpreted(template, &failed));
             return decided;
         }

@@ -16,9 +16,9 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, FailedOver, Health, HubKinds, Input,
-    LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release, SharedLists,
-    Starter, Subject, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health,
+    HubKinds, Input, LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release,
+    SharedLists, Starter, Subject, Variant,
 };
 
 mod affinity;
@@ -349,8 +349,8 @@ impl ControlPlane for Karmadas<'_> {
         !self.policies.iter().any(|policy| policy.spec.propagate_deps)
     }
 
-    fn fail_over(&self, placement: &Placement, moment: &Moment<'_>) -> FailedOver {
-        failover::scenario::fail_over(self, placement, moment)
+    fn fail_over(&self, placement: &Placement, evicted: &Evictions, moment: &Moment<'_>) -> FailedOver {
+        failover::scenario::fail_over(self, placement, evicted, moment)
     }
 
     fn health(&self, live: &Object) -> Option<Health> {

@@ -31,6 +31,7 @@ mod explain;
 mod facts;
 mod keeps_out;
 mod kind_name;
+mod lost;
 #[cfg(feature = "live")]
 mod members;
 pub mod provenance;
@@ -46,6 +47,7 @@ pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
 #[cfg(feature = "live")]
+pub use lost::Lost;
 pub use members::set_status;
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};

@@ -58,7 +58,12 @@ impl Session {
         for (cluster, found) in read_status(access, &names, now)? {
             match found {
                 Ok(observation) => drop(seen.insert(cluster.to_string(), observation)),
-                Err(why) => drop(captured.failed.insert(cluster.to_string(), why.to_string())),
+                Err(why) => {
+                    if matches!(why, Error::Unreachable(_) | Error::Late(_)) {
+                        captured.unreachable.insert(cluster.to_string());
+                    }
+                    captured.failed.insert(cluster.to_string(), why.to_string());
+                }
             }
         }
         let claimed = self.repo().claimed.iter().filter(|claimed| claimed.role == Role::Inventory);

@@ -14,6 +14,7 @@ use federate_repo::config::Unplaced;
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
+use crate::lost::{self, LossTimes, Lost};
 use crate::without::ExcludingSource;
 use crate::{DIALECTS, release};
 
@@ -47,6 +48,8 @@ pub struct Options {
     /// The snapshot with the status of the clusters. Its plan and its objects are not used: those to decide by are
     /// `previous` and `observed`.
     pub snapshot: Option<Arc<Stored>>,
+    /// The members that cannot be reached, whose control planes act on it; `None` if they do not.
+    pub lost: Option<Lost>,
     /// Another folder within the repo that is not read.
     pub excluded: Option<String>,
     /// Findings about these options, which the session includes in its own.
@@ -67,6 +70,7 @@ impl Default for Options {
             hosts: Hosts::default(),
             versions: BTreeMap::new(),
             snapshot: None,
+            lost: None,
             excluded: None,
             findings: Vec::new(),
             errors: Vec::new(),
@@ -84,6 +88,9 @@ pub struct Session {
     output: Option<String>,
     versions: BTreeMap<String, String>,
     snapshot: Option<Arc<Stored>>,
+    lost: Option<Lost>,
+    /// When something happened to the lost members, if their control planes act on it.
+    pub(crate) loss_times: Option<LossTimes>,
     excluded: Option<String>,
     /// Findings about the options.
     given: Vec<Finding>,
@@ -134,6 +141,7 @@ impl Session {
             hosts,
             versions,
             snapshot,
+            lost,
             excluded,
             findings: given,
             errors,
@@ -148,11 +156,10 @@ impl Session {
         let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
         set(&mut loaded.repo, &installed);
         let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
-        let previous = Previous::new(previous);
         let settings = Settings {
             strict_inventory,
             now,
-            previous,
+            previous: Previous::default(),
             live: observed,
             hosts,
             lists: SharedLists::default(),
@@ -163,13 +170,14 @@ impl Session {
             let seen = versions_seen.and_then(|versions| versions.get(cluster.name.as_ref()));
             cluster.kubernetes = seen.cloned().or(cluster.kubernetes.take());
         }
+        let loss_times = lost.as_ref().map(|lost| lost::lose(dialects, &loaded.repo, &mut clusters, lost));
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
         read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
         read.extend(given.iter().cloned());
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
-        Self {
+        let mut session = Self {
             dialects,
             repo,
             clusters,
@@ -178,13 +186,17 @@ impl Session {
             output,
             versions,
             snapshot,
+            lost,
+            loss_times,
             excluded,
             given,
             read,
             kept,
             planned,
             rendering,
-        }
+        };
+        session.settings.previous = Previous::new(session.evicted(previous));
+        session
     }
 
     /// Updates the session after the files `changed`. If they contain only templates, only these files are
@@ -237,7 +249,7 @@ impl Session {
 
     /// Replaces the scheduler's memory.
     pub fn remember(&mut self, previous: Plan) {
-        let previous = Previous::new(previous);
+        let previous = Previous::new(self.evicted(previous));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(kept)) = self.kept.get_mut() {
             kept.remember(&before, &self.settings.previous);
@@ -255,6 +267,9 @@ impl Session {
     pub fn observe(&mut self, observed: Live) {
         self.settings.live = observed;
         (self.clusters, _) = federate_engine::inventory(self.dialects, &self.repo, &self.settings);
+        if let Some(lost) = &self.lost {
+            self.loss_times = Some(lost::lose(self.dialects, &self.repo, &mut self.clusters, lost));
+        }
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
         if let Ok(Some(kept)) = self.kept.get_mut() {
             *kept = Decisions::default();
@@ -301,6 +316,7 @@ impl Session {
             hosts: self.settings.hosts.clone(),
             versions: self.versions.clone(),
             snapshot: self.snapshot.clone(),
+            lost: self.lost.clone(),
             excluded: self.excluded.clone(),
             findings: self.given.clone(),
             errors: self.errors.clone(),

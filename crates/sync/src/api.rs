@@ -115,6 +115,11 @@ pub struct Spec {
     /// Where the status of the clusters comes from by which workloads are placed.
     #[serde(default, skip_serializing_if = "InventorySource::is_repo")]
     pub inventory: InventorySource,
+    /// Whether a member that stays unreachable is treated as its control plane treats a lost cluster with failover on:
+    /// its conditions and taints change after their delays, and workloads are evicted from it. It needs
+    /// `inventory: members`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failover: bool,
     /// Whether the objects in member clusters are deleted with the Sync; they stay by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,

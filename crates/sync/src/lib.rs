@@ -21,6 +21,7 @@ pub mod hub;
 mod lane;
 pub mod listen;
 mod members;
+mod members_status;
 pub mod metrics;
 mod narrow;
 mod notify;

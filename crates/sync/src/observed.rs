@@ -2,10 +2,9 @@
 //! inventory objects, or what the control plane would compute from the nodes and pods of its members.
 //!
 //! It is read before each round, but not while a revision is being carried out, which goes on by the status that it was
-//! planned by. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
+//! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,13 +12,14 @@ use serde_json::Value;
 
 use federate_engine::previous;
 use federate_engine::snapshot::{Captured, Stored};
-use federate_kubernetes::Object;
-use federate_session::Session;
+use federate_live::Error;
+use federate_session::{Lost, Session};
 
 use crate::api::InventorySource;
+use crate::members_status::MembersStatus;
 use crate::opened::{Opened, SessionCache};
-use crate::round::{Round, RoundError};
-use crate::state::{SyncState, digest};
+use crate::round::{Round, RoundError, names};
+use crate::state::{Accepted, SyncState, digest};
 use crate::status::Reason;
 
 /// The status of the clusters.
@@ -29,8 +29,10 @@ pub(crate) struct Observed {
     pub(crate) stored: Arc<Stored>,
     /// The digest of all status, without times.
     pub(crate) digest: String,
-    /// The inventory objects by cluster, as they were read last.
-    objects: BTreeMap<String, Object>,
+    /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
+    pub(crate) lost: Option<Lost>,
+    /// The status of members as it was read last.
+    members: MembersStatus,
 }
 
 impl InventorySource {
@@ -45,7 +47,7 @@ impl Round<'_> {
     /// Reads the status of the clusters, if the repo does not say it.
     pub(crate) fn observe(
         &self,
-        state: &SyncState<'_>,
+        state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         opened: &Opened,
     ) -> Result<(), RoundError> {
@@ -59,7 +61,12 @@ impl Round<'_> {
             return Err(RoundError::new(Reason::ReconciliationFailed, message));
         }
         let open = state.record.accepted.as_ref().filter(|accepted| !accepted.done);
-        if open.is_some_and(|accepted| accepted.inventory.as_ref() == sessions.inventory()) {
+        let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
+        let waits = |accepted: &Accepted| {
+            accepted.inventory.as_ref() == sessions.inventory()
+                && !accepted.pending.as_ref().is_some_and(|pending| pending.iter().all(is_lost))
+        };
+        if open.is_some_and(waits) {
             return Ok(());
         }
         if sessions.read(opened).is_none() {
@@ -68,8 +75,14 @@ impl Round<'_> {
         }
         let Some(session) = sessions.read(opened) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
-        let before = sessions.observed.as_ref().map(|observed| observed.objects.clone()).unwrap_or_default();
-        sessions.observed = Some(self.read_status(session, before)?);
+        let known = sessions.observed.as_ref().map(|observed| observed.members.clone());
+        let before = known.clone().unwrap_or_else(|| MembersStatus::of(state, &self.name()));
+        let observed = self.read_status(session, before)?;
+        if self.spec.inventory == InventorySource::Members && known.as_ref() != Some(&observed.members) {
+            self.must_lead()?;
+            observed.members.keep(state)?;
+        }
+        sessions.observed = Some(observed);
         Ok(())
     }
 
@@ -98,15 +111,14 @@ impl Round<'_> {
         Ok(moves)
     }
 
-    fn read_status(
-        &self,
-        session: &Session,
-        mut objects: BTreeMap<String, Object>,
-    ) -> Result<Observed, RoundError> {
+    /// Reads the status of the clusters. `members` is the last one.
+    fn read_status(&self, session: &Session, mut members: MembersStatus) -> Result<Observed, RoundError> {
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
         let mut reached = self.env.world.access(self.loaded, session).map_err(failed)?;
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
+        let now = Timestamp::now();
+        let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
         let captured = if self.spec.inventory == InventorySource::Hub {
             let hub = reached.access.hub.clone().ok_or_else(|| {
                 failed(
@@ -114,28 +126,29 @@ impl Round<'_> {
                         .to_owned(),
                 )
             })?;
-            objects.clear();
-            session.status_on_hub(&reached.access, &hub.context)
+            session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?
         } else {
-            session.status_of_members(&reached.access, Timestamp::now())
+            let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
+            for (cluster, why) in &read.failed {
+                tracing::warn!(
+                    sync = self.name(),
+                    cluster,
+                    why,
+                    "its status cannot be read, and stays as it was"
+                );
+            }
+            members.follow(names(session), &read, now);
+            let (objects, kubernetes) = members.captured();
+            Captured { objects, kubernetes, ..read }
         };
-        let captured = captured.map_err(|error| failed(format!("the status of the clusters: {error}")))?;
-        for (cluster, why) in &captured.failed {
-            tracing::warn!(
-                sync = self.name(),
-                cluster,
-                why,
-                "its status cannot be read, and stays as it was"
-            );
-        }
-        objects.extend(captured.objects.into_iter().map(|object| (object.id.name.clone(), object)));
-        let captured = Captured { objects: objects.values().cloned().collect(), ..captured };
         let stored = Stored::of(session.dialects(), &captured).map_err(|error| failed(error.to_string()))?;
-        let stored = Stored { kubernetes: captured.kubernetes, failed: captured.failed, ..stored };
-        let bodies = objects.values().map(|object| without_times(object.body.clone()).to_string());
-        let bodies: Vec<String> = bodies.collect();
+        let bodies = captured.objects.iter().map(|object| without_times(object.body.clone()).to_string());
+        let lost = self.spec.failover.then(|| members.unreachable(now));
+        let lost_for = lost.iter().flatten().map(|(name, seconds)| format!("{name} {seconds}"));
+        let bodies: Vec<String> = bodies.chain(lost_for).collect();
         let digest = digest(bodies.iter().map(String::as_bytes));
-        Ok(Observed { stored: Arc::new(stored), digest, objects })
+        let stored = Stored { kubernetes: captured.kubernetes, failed: captured.failed, ..stored };
+        Ok(Observed { stored: Arc::new(stored), digest, lost, members })
     }
 }
 

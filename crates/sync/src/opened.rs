@@ -11,7 +11,7 @@ use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
 use federate_repo::Source;
-use federate_session::{Options, Provenance, Session, Update};
+use federate_session::{Lost, Options, Provenance, Session, Update};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, Revision};
 
@@ -147,9 +147,11 @@ impl SessionCache {
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
+        let (snapshot, lost) =
+            self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
         let options = |previous| {
-            let snapshot = self.observed.as_ref().map(|observed| observed.stored.clone());
-            Options { previous, snapshot, ..Options::default() }
+            let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
+            Options { previous, snapshot, lost, ..Options::default() }
         };
         let inventory = self.inventory().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
@@ -206,6 +208,11 @@ impl SessionCache {
     /// The digest of the status of the clusters, if the repo does not say it.
     pub(crate) fn inventory(&self) -> Option<&String> {
         self.observed.as_ref().map(|observed| &observed.digest)
+    }
+
+    /// The members that cannot be reached, if their control planes act on it.
+    pub(crate) fn lost(&self) -> Option<&Lost> {
+        self.observed.as_ref()?.lost.as_ref()
     }
 
     /// The session whose plan is the scheduler's memory, with where it was read from.

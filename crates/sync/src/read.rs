@@ -11,7 +11,7 @@ use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
 use federate_repo::{Repo, config};
 
-use crate::api::{Apply, Commit, DriftMode, Meta, Reference, Sync};
+use crate::api::{Apply, Commit, DriftMode, InventorySource, Meta, Reference, Sync};
 use crate::notify;
 use crate::source::Address;
 
@@ -232,6 +232,12 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     }
     if spec.commit.is_none() && spec.apply.is_none() && spec.drift.mode == DriftMode::Ignore {
         wrong.push(("/spec", "there is nothing to do: name `commit`, `apply` or both".to_owned()));
+    }
+    if spec.failover && spec.inventory != InventorySource::Members {
+        wrong.push((
+            "/spec/failover",
+            "failover needs the status of members: set `inventory: members`".to_owned(),
+        ));
     }
     if let Some(rollout) = &spec.rollout {
         if spec.apply.is_none() {

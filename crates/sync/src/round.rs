@@ -176,11 +176,13 @@ impl Round<'_> {
         self.observe(state, sessions, opened)?;
         state.record.status.last_attempted_revision = Some(name.clone());
         let accepted = state.record.accepted.as_ref();
-        if accepted.is_some_and(|accepted| accepted.is_at(tip, branches.as_ref())) {
-            if !self.moves(state, sessions, opened)? {
+        if let Some(accepted) = accepted.filter(|accepted| accepted.is_for(tip, branches.as_ref())) {
+            let done = accepted.done;
+            if self.moves(state, sessions, opened)? {
+                tracing::info!(sync = self.name(), "the status of the clusters has changed");
+            } else if done {
                 return self.drift(state, sessions, opened);
             }
-            tracing::info!(sync = self.name(), "the status of the clusters has changed");
         }
         let inventory = sessions.inventory();
         let accepted = state.record.accepted.as_ref();

@@ -5,6 +5,7 @@
 //! DIR/<namespace>/<name>/status.json        the status of the Sync
 //! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
 //! DIR/<namespace>/<name>/placements-*.yaml  the plans of former revisions, during a rollout
+//! DIR/<namespace>/<name>/members.json       the last status of members, if the Sync reads it
 //! DIR/<namespace>/<name>/git/               the cache of the source
 //! ```
 //!
@@ -32,6 +33,8 @@ use crate::status::Status;
 const HALF: &str = ".half-";
 /// How the names of files with the plans of former revisions start.
 const FORMER: &str = "placements-";
+/// The name of the file with the last status of members.
+const MEMBERS: &str = "members.json";
 
 /// Why the state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +97,12 @@ pub(crate) trait Store {
 
     /// Removes the plans of all former revisions but some.
     fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error>;
+
+    /// The last status of members.
+    fn members_status(&self) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Keeps the last status of members.
+    fn keep_members_status(&mut self, text: &str) -> Result<(), Error>;
 
     /// Writes the record, if it has changed.
     fn save(&mut self, record: &Record) -> Result<(), Error>;
@@ -339,6 +348,16 @@ impl<'s> SyncState<'s> {
         self.store.remember(&previous::write(plan))
     }
 
+    /// The last status of members.
+    pub(crate) fn members_status(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.store.members_status()
+    }
+
+    /// Keeps the last status of members.
+    pub(crate) fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
+        self.store.keep_members_status(text)
+    }
+
     /// Writes the record, if it has changed.
     pub fn save(&mut self) -> Result<(), Error> {
         self.store.save(&self.record)
@@ -380,6 +399,14 @@ impl Store for FileStore {
             }
         }
         Ok(())
+    }
+
+    fn members_status(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.read(MEMBERS)
+    }
+
+    fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
+        self.replace(MEMBERS, text.as_bytes())
     }
 
     fn save(&mut self, record: &Record) -> Result<(), Error> {

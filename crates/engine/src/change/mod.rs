@@ -10,7 +10,7 @@
 //! A text that several clusters share is compared once, and parsed only if it differs. The values of Secrets are
 //! replaced by keyed digests first ([`DigestKey`]). The result is complete; a report chooses what it shows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -126,21 +126,30 @@ impl Changes {
 
 impl Changes {
     /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
-    /// Manifests are not compared.
-    pub(crate) fn of_rows<'r>(
+    /// Objects may share rows; the objects in the rows are not read. Manifests are not compared.
+    pub(crate) fn of_rows(
         from: &Side<'_>,
         clusters: &[Cluster],
-        rows: impl Iterator<Item = (Option<&'r Placement>, Option<&'r Placement>)>,
+        rows: &[(&ObjectRef, Option<&Placement>, Option<&Placement>)],
         unmatched: &[ObjectRef],
     ) -> Self {
         let mut totals = Totals { from: total(from), to: total(from) };
         totals.to.clusters = clusters.len();
-        let mut placements = Vec::new();
-        for (old, new) in rows {
-            totals.to.placed = totals.to.placed + placed(new) - placed(old);
-            totals.to.replicas += replicas(new) - replicas(old);
-            placements.extend(placements::differs(old, new));
+        let address = |row: Option<&Placement>| row.map_or(0, |row| std::ptr::from_ref(row).addr());
+        let mut of_pair: HashMap<(usize, usize), RowChange> = HashMap::new();
+        let mut changes = Vec::with_capacity(rows.len());
+        for (object, old, new) in rows {
+            let pair = (address(*old), address(*new));
+            let change = of_pair.entry(pair).or_insert_with(|| RowChange::new(*old, *new));
+            totals.to.placed = totals.to.placed + change.placed - change.was_placed;
+            totals.to.replicas += change.replicas;
+            changes.extend(change.placement.is_some().then_some((object, pair)));
         }
+        let named = |(object, pair): &(&&ObjectRef, (usize, usize))| {
+            let change = of_pair.get(pair)?.placement.clone()?;
+            Some(PlacementChange { object: (**object).clone(), ..change })
+        };
+        let placements = changes.iter().filter_map(named).collect();
         Self {
             totals,
             clusters: Difference::of(from.clusters.iter().map(|c| &c.name), clusters.iter().map(|c| &c.name)),
@@ -148,6 +157,26 @@ impl Changes {
             objects: Vec::new(),
             pruned: Vec::new(),
             unmatched: Difference::of(from.plan.unmatched.iter(), unmatched.iter()),
+        }
+    }
+}
+
+/// The difference between two rows, for all objects that have them.
+struct RowChange {
+    was_placed: usize,
+    placed: usize,
+    /// The replicas that are added.
+    replicas: i64,
+    placement: Option<PlacementChange>,
+}
+
+impl RowChange {
+    fn new(old: Option<&Placement>, new: Option<&Placement>) -> Self {
+        Self {
+            was_placed: placed(old),
+            placed: placed(new),
+            replicas: replicas(new) - replicas(old),
+            placement: placements::differs(old, new),
         }
     }
 }

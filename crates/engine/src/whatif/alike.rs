@@ -1,55 +1,39 @@
-//! Subjects whose decisions are equal but for the name of their object, so that one is decided for all.
+//! Rows that are alike, kept once, and subjects whose decisions are equal but for the name of their object, so that one is
+//! decided for all.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::Engine;
 use federate_dialect::{ControlPlane, Decided, Placement, Subject};
+use federate_kubernetes::{Finding, ObjectRef};
 
-/// Rows that are alike have the same number. No row has a number, too.
+/// Rows, of which those that are alike are one.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
-    by_hash: HashMap<u64, Vec<(Placement, usize)>>,
-    first: usize,
-    known: usize,
-}
+pub(super) struct SharedRows(HashMap<u64, Vec<Arc<Placement>>>);
 
-impl Classes {
-    const NONE: usize = 0;
-
-    /// The number of a row's class, if it is known.
-    pub(super) fn find(&self, row: Option<&Placement>) -> Option<usize> {
-        let Some(row) = row else { return Some(Self::NONE) };
-        let like = self.by_hash.get(&hash(row))?;
-        like.iter().find(|(known, _)| known.is_alike(row)).map(|(_, number)| *number)
-    }
-
-    /// The number of a row's class.
-    pub(super) fn number(&mut self, row: Option<&Placement>) -> usize {
-        if let Some(number) = self.find(row) {
-            return number;
+impl SharedRows {
+    /// The row that is like this one.
+    pub(super) fn share(&mut self, row: &Placement) -> Arc<Placement> {
+        let mut hasher = DefaultHasher::new();
+        row.clusters[..].hash(&mut hasher);
+        row.policy.as_ref().map(|policy| &policy.name).hash(&mut hasher);
+        let like = self.0.entry(hasher.finish()).or_default();
+        if let Some(known) = like.iter().find(|known| known.is_alike(row)) {
+            return Arc::clone(known);
         }
-        self.known += 1;
-        let number = self.first + self.known;
-        if let Some(row) = row {
-            self.by_hash.entry(hash(row)).or_default().push((row.clone(), number));
-        }
-        number
-    }
-
-    /// Further classes, whose numbers follow.
-    pub(super) fn next(&self) -> Self {
-        Self { by_hash: HashMap::new(), first: self.first + self.known, known: 0 }
+        let new = Arc::new(row.clone());
+        like.push(Arc::clone(&new));
+        new
     }
 }
 
-fn hash(row: &Placement) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    row.clusters[..].hash(&mut hasher);
-    row.policy.as_ref().map(|policy| &policy.name).hash(&mut hasher);
-    hasher.finish()
+/// The address of a shared row, by which it is known as long as it exists; 0 for no row.
+pub(super) fn address(row: Option<&Arc<Placement>>) -> usize {
+    row.map_or(0, |row| Arc::as_ptr(row).addr())
 }
 
 /// Numbers keys: equal ones have the same number.
@@ -62,20 +46,64 @@ pub(super) fn numbered(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
     keys.into_iter().map(|key| key.map(&mut number)).collect()
 }
 
-/// A subject, with the numbers of its key and of the class of its previous row.
+/// A subject, with the number of its key and the address of its previous row.
 pub(super) struct Group<'s> {
     subject: &'s Subject,
     numbers: Option<(usize, usize)>,
 }
 
 impl<'s> Group<'s> {
-    pub(super) fn of(subject: &'s Subject, alike: Option<usize>, class: usize) -> Self {
-        Self { subject, numbers: alike.map(|alike| (alike, class)) }
+    pub(super) fn of(subject: &'s Subject, alike: Option<usize>, previous: usize) -> Self {
+        Self { subject, numbers: alike.map(|alike| (alike, previous)) }
+    }
+}
+
+/// A decision about a subject, and about all that are alike.
+pub(super) struct GroupDecision {
+    subject: ObjectRef,
+    /// The placements.
+    pub(super) rows: Vec<Arc<Placement>>,
+    /// All but the placements.
+    pub(super) rest: Decided,
+    /// Whether there are errors among the findings.
+    pub(super) has_errors: bool,
+}
+
+impl GroupDecision {
+    fn new(subject: ObjectRef, mut decided: Decided) -> Self {
+        let rows = std::mem::take(&mut decided.placements).into_iter().map(Arc::new).collect();
+        let has_errors = decided.findings.iter().any(Finding::is_error);
+        Self { subject, rows, rest: decided, has_errors }
+    }
+
+    /// The object of one of the rows in the decision about the subject `own`.
+    pub(super) fn object<'a>(&'a self, row: &'a Placement, own: &'a ObjectRef) -> &'a ObjectRef {
+        if row.object == self.subject { own } else { &row.object }
+    }
+
+    /// The decision about the subject `own`.
+    pub(super) fn of(&self, own: &ObjectRef) -> Decided {
+        let mut decided = self.rest.clone();
+        let row = |row: &Arc<Placement>| {
+            let object = self.object(row, own).clone();
+            Placement { object, ..row.as_ref().clone() }
+        };
+        decided.placements = self.rows.iter().map(row).collect();
+        for finding in &mut decided.findings {
+            if finding.object.as_ref() == Some(&self.subject) {
+                finding.object = Some(own.clone());
+            }
+        }
+        decided
     }
 }
 
 /// Decides about each subject, in the same order.
-pub(super) fn decide(engine: &Engine<'_>, plane: &dyn ControlPlane, all: &[Group<'_>]) -> Vec<Decided> {
+pub(super) fn decide(
+    engine: &Engine<'_>,
+    plane: &dyn ControlPlane,
+    all: &[Group<'_>],
+) -> Vec<Arc<GroupDecision>> {
     let mut leaders: Vec<&Subject> = Vec::new();
     let mut of_group: HashMap<(usize, usize), usize> = HashMap::new();
     let mut leader_of = Vec::with_capacity(all.len());
@@ -87,17 +115,9 @@ pub(super) fn decide(engine: &Engine<'_>, plane: &dyn ControlPlane, all: &[Group
         }
         leader_of.push(leader);
     }
-    let decided: Vec<Decided> = leaders.par_iter().map(|subject| engine.decided(plane, subject)).collect();
-    let renamed = |(group, at): (&Group<'_>, &usize)| {
-        let mut decided = decided.get(*at).cloned().unwrap_or_default();
-        let (own, leader) = (&group.subject.object, leaders.get(*at).map(|leader| &leader.object));
-        for row in decided.placements.iter_mut().filter(|row| Some(&row.object) == leader) {
-            row.object = own.clone();
-        }
-        for finding in decided.findings.iter_mut().filter(|finding| finding.object.as_ref() == leader) {
-            finding.object = Some(own.clone());
-        }
-        decided
+    let decision = |subject: &&Subject| {
+        Arc::new(GroupDecision::new(subject.object.clone(), engine.decided(plane, subject)))
     };
-    all.iter().zip(&leader_of).map(renamed).collect()
+    let decided: Vec<Arc<GroupDecision>> = leaders.par_iter().map(decision).collect();
+    leader_of.into_iter().filter_map(|at| decided.get(at).cloned()).collect()
 }

@@ -3,19 +3,21 @@
 //! Each decision is taken once, with the plan as its own memory, over the inventory as it is. After a change of clusters,
 //! a decision is taken again unless it depends only on clusters that stay the same
 //! ([`Depends`](federate_dialect::Depends)). Of subjects that are [alike](federate_dialect::ControlPlane::alike), one is
-//! decided for all.
+//! decided for all, and they share the resulting row.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
 use super::ScenarioInput;
-use super::alike::{Classes, Group, decide, numbered};
-use super::variation::{Variation, row};
+use super::alike::{Group, GroupDecision, SharedRows, address, decide, numbered};
+use super::free::Requests;
+use super::variation::{OncePerPair, Variation};
 use crate::{Engine, Settings};
 use federate_dialect::{
-    ControlPlane, Decided, Depends, Dialects, PlacedClusters, Placement, Plan, Previous, Reads, Subject,
+    ChangedRows, ControlPlane, Decided, Depends, Dialects, PlacedClusters, Placement, Plan, Previous, Reads,
+    RowKey, Subject,
 };
 use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
 use federate_repo::Repo;
@@ -29,8 +31,12 @@ pub struct Baseline<'s> {
     /// The settings of the plan, with the plan itself as the previous one.
     settings: Settings,
     planes: Vec<KeptPlane>,
-    /// The rows on each cluster, by their index in the plan.
+    /// The rows of the plan, in its order. Those that are alike are one.
+    rows: Vec<Arc<Placement>>,
+    /// The rows on each cluster, by their index.
     on: BTreeMap<&'s str, Vec<usize>>,
+    /// What the pods of each row request; read when it is first needed.
+    requests: OnceLock<Requests>,
 }
 
 /// The decisions of a control plane.
@@ -38,20 +44,18 @@ struct KeptPlane {
     /// Whether each row of the plan follows from one decision.
     is_complete: bool,
     digest: String,
-    classes: Classes,
     subjects: Vec<Kept>,
 }
 
 /// A decision.
 struct Kept {
     subject: Subject,
+    key: RowKey,
     /// The number of the key that subjects alike have.
     alike: Option<usize>,
-    /// The class of its row in the plan.
-    class: usize,
-    depends: Depends,
-    rows: Vec<Placement>,
-    errors: Vec<Finding>,
+    decided: Arc<GroupDecision>,
+    /// The indexes of its rows in the plan.
+    planned: Vec<Option<usize>>,
     /// Whether the plan has exactly these rows.
     is_stable: bool,
     /// The clusters of its rows, in the plan and as decided.
@@ -59,10 +63,20 @@ struct Kept {
 }
 
 /// The decisions that are taken again.
-pub(super) struct Again<'k> {
+struct Again<'k> {
     kept: &'k KeptPlane,
-    /// By the index of the subject.
-    decided: BTreeMap<usize, Decided>,
+    /// With the index of the subject, in order.
+    decided: Vec<(usize, Arc<GroupDecision>)>,
+}
+
+/// A comparison of a row with that of the plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Alike,
+    /// It takes the place of the other one.
+    Replaces,
+    /// It may also concern other rows.
+    Conflicts,
 }
 
 impl<'s> Baseline<'s> {
@@ -74,11 +88,14 @@ impl<'s> Baseline<'s> {
         plan: &'s Plan,
         settings: &Settings,
     ) -> Self {
-        let settings = Settings { previous: Previous::new(plan.clone()), ..settings.clone() };
+        let previous = Previous::new(plan.clone());
+        let mut shared = SharedRows::default();
+        let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share(row)).collect();
+        let settings = Settings { previous, ..settings.clone() };
         let engine = Engine::new(dialects, repo, clusters, &settings);
-        let planes = engine.planes.iter();
         let planes =
-            planes.map(|(name, plane)| KeptPlane::new(&engine, name, plane.as_ref(), plan)).collect();
+            engine.planes.iter().map(|(name, plane)| KeptPlane::new(&engine, name, plane.as_ref(), &rows));
+        let planes = planes.collect();
         let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, row) in plan.placements.iter().enumerate() {
             for placed in &row.clusters {
@@ -86,13 +103,43 @@ impl<'s> Baseline<'s> {
             }
         }
         drop(engine);
-        Self { dialects, repo, clusters, plan, settings, planes, on }
+        Self { dialects, repo, clusters, plan, settings, planes, rows, on, requests: OnceLock::new() }
+    }
+
+    /// The rows of the plan, sorted by object.
+    pub(super) fn earlier(&self) -> &[Placement] {
+        self.settings.previous.rows()
+    }
+
+    /// The row of an object in the plan.
+    pub(super) fn row(&self, key: &RowKey) -> Option<&Arc<Placement>> {
+        match key {
+            RowKey::Known(at) => self.rows.get(*at),
+            RowKey::New(_) => None,
+        }
+    }
+
+    /// The key of an object.
+    pub(super) fn key(&self, object: &ObjectRef) -> RowKey {
+        self.settings.previous.key_of(object)
+    }
+
+    /// The object of a key of this plan.
+    pub(super) fn object<'k>(&'k self, key: &'k RowKey) -> Option<&'k ObjectRef> {
+        match key {
+            RowKey::Known(at) => self.earlier().get(*at).map(|row| &row.object),
+            RowKey::New(object) => Some(object),
+        }
     }
 
     /// The rows of the plan on a cluster.
-    pub(super) fn on(&self, cluster: &str) -> impl Iterator<Item = &'s Placement> {
-        let rows = self.on.get(cluster).into_iter().flatten();
-        rows.filter_map(|at| self.plan.placements.get(*at))
+    pub(super) fn on(&self, cluster: &str) -> impl Iterator<Item = RowKey> {
+        self.on.get(cluster).into_iter().flatten().map(|at| RowKey::Known(*at))
+    }
+
+    /// What the pods of each row request.
+    pub(super) fn requests(&self) -> &Requests {
+        self.requests.get_or_init(|| Requests::of(self.repo, self.earlier()))
     }
 
     /// The control planes over the repo and the inventory of a scenario.
@@ -104,7 +151,7 @@ impl<'s> Baseline<'s> {
     /// everything again.
     pub(super) fn plan(
         &self,
-        engine: Engine<'_>,
+        engine: &Engine<'_>,
         world: &ScenarioInput<'_>,
         before: &Variation,
         anew: bool,
@@ -112,18 +159,18 @@ impl<'s> Baseline<'s> {
         let previous = self.settings.previous.with(Arc::clone(&before.rows), Arc::clone(&before.shared));
         let engine = engine.remembering(&previous);
         if anew {
-            return Variation::between(self.plan, engine.plan().plan);
+            return Variation::between(self, engine.plan().plan);
         }
         let changed = self.changed(&world.clusters);
-        let decided: Vec<Again<'_>> = (self.planes.iter().zip(&engine.planes))
-            .map(|(kept, (_, plane))| kept.again(&engine, plane.as_ref(), (world, &changed), before))
+        let decided: Vec<Again<'_>> = (self.planes.iter().zip(engine.planes.iter()))
+            .map(|(kept, (_, plane))| self.again(kept, &engine, plane.as_ref(), (world, &changed), before))
             .collect();
         if let Some(rows) = self.few(&decided) {
             return Variation { rows: Arc::new(rows), unmatched: None, shared: Arc::clone(&before.shared) };
         }
         let mut decided = decided.into_iter();
         let all = engine.merged(|_, _| decided.next().map(Again::all).unwrap_or_default());
-        Variation::between(self.plan, all.plan)
+        Variation::between(self, all.plan)
     }
 
     /// The clusters that differ from those before.
@@ -141,30 +188,59 @@ impl<'s> Baseline<'s> {
         changed
     }
 
+    /// Takes the decisions of a control plane that a change of clusters or an earlier change of the plan can touch.
+    fn again<'k>(
+        &'k self,
+        kept: &'k KeptPlane,
+        engine: &Engine<'_>,
+        plane: &dyn ControlPlane,
+        (world, changed): (&ScenarioInput<'_>, &BTreeSet<ClusterName>),
+        before: &Variation,
+    ) -> Again<'k> {
+        let other_inventory = plane.inventory_digest() != kept.digest;
+        let touched = |kept: &Kept| {
+            other_inventory
+                || kept.decided.rest.depends == Depends::Inventory
+                || kept.subject.reads != Reads::Subject
+                || !kept.is_stable
+                || before.rows.contains_key(&kept.key)
+                || kept.planned.iter().flatten().any(|at| before.rows.contains_key(&RowKey::Known(*at)))
+                || kept.clusters.iter().any(|list| changed.iter().any(|name| list.has(name)))
+                || world.scaled.contains(&kept.subject.object)
+        };
+        let touched: Vec<(usize, &Kept)> =
+            kept.subjects.par_iter().enumerate().filter(|(_, kept)| touched(kept)).collect();
+        let groups = touched.iter().map(|(_, kept)| {
+            let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
+            Group::of(&kept.subject, alike, address(before.row(self, &kept.key)))
+        });
+        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
+        Again { kept, decided: touched.iter().map(|(at, _)| *at).zip(decided).collect() }
+    }
+
     /// The rows that differ from the plan, if decisions replace rows of the plan one by one. Otherwise, all decisions
     /// must be merged.
-    fn few(&self, all: &[Again<'_>]) -> Option<BTreeMap<ObjectRef, Option<Placement>>> {
-        let mut rows = BTreeMap::new();
+    fn few(&self, all: &[Again<'_>]) -> Option<ChangedRows> {
+        let mut rows = ChangedRows::new();
+        let mut compared = OncePerPair::default();
         for again in all {
             if !again.kept.is_complete {
                 return None;
             }
-            for (at, decided) in &again.decided {
+            for (at, new) in &again.decided {
                 let kept = again.kept.subjects.get(*at)?;
-                let same_errors = kept.errors.is_empty() != decided.findings.iter().any(Finding::is_error);
-                if !same_errors || kept.rows.len() != decided.placements.len() {
+                if kept.decided.has_errors != new.has_errors || kept.planned.len() != new.rows.len() {
                     return None;
                 }
-                for new in &decided.placements {
-                    let old = row(self.plan, &new.object)?;
-                    let replaces = kept.rows.iter().any(|row| row.object == new.object)
-                        && old.dialect == new.dialect
-                        && old.is_unmatched() == new.is_unmatched();
-                    if !replaces {
-                        return None;
-                    }
-                    if !old.is_alike(new) {
-                        rows.insert(new.object.clone(), Some(new.clone()));
+                for (number, row) in new.rows.iter().enumerate() {
+                    let index = kept.replaced_by(number, row, new)?;
+                    let old = self.rows.get(index)?;
+                    match *compared.of([Some(old), Some(row)], (), || Compared::new(old, row)) {
+                        Compared::Alike => {}
+                        Compared::Replaces => {
+                            rows.insert(RowKey::Known(index), Some(Arc::clone(row)));
+                        }
+                        Compared::Conflicts => return None,
                     }
                 }
             }
@@ -173,90 +249,82 @@ impl<'s> Baseline<'s> {
     }
 }
 
+impl Compared {
+    fn new(old: &Placement, new: &Placement) -> Self {
+        if old.is_alike(new) {
+            Self::Alike
+        } else if old.dialect == new.dialect && old.is_unmatched() == new.is_unmatched() {
+            Self::Replaces
+        } else {
+            Self::Conflicts
+        }
+    }
+}
+
 impl KeptPlane {
-    fn new(engine: &Engine<'_>, name: &str, plane: &dyn ControlPlane, plan: &Plan) -> Self {
+    fn new(engine: &Engine<'_>, name: &str, plane: &dyn ControlPlane, rows: &[Arc<Placement>]) -> Self {
+        let previous = engine.previous;
         let subjects = plane.subjects();
-        let mut classes = Classes::default();
-        let class: Vec<usize> =
-            subjects.iter().map(|subject| classes.number(row(plan, &subject.object))).collect();
+        let planned: Vec<Option<usize>> =
+            subjects.par_iter().map(|subject| previous.index_of(&subject.object)).collect();
         let keys: Vec<Option<String>> =
             subjects.par_iter().map(|subject| plane.alike(&subject.object)).collect();
         let alike = numbered(keys);
-        let groups = subjects.iter().zip(alike.iter().zip(&class));
-        let groups = groups.map(|(subject, (alike, class))| Group::of(subject, *alike, *class));
-        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
-        let all = subjects.into_iter().zip(alike.into_iter().zip(class)).zip(decided);
-        let subjects: Vec<Kept> =
-            all.map(|((subject, numbers), decided)| Kept::new(plan, subject, numbers, decided)).collect();
-        let decided: usize = subjects.iter().map(|kept| kept.rows.len()).sum();
-        let rows = plan.placements.iter().filter(|row| row.dialect == name).count();
-        // A control plane that decides nothing has nothing to add.
-        let is_complete = (plane.is_complete() || decided == 0) && decided == rows;
-        let digest = plane.inventory_digest();
-        Self { is_complete, digest, classes, subjects }
-    }
-
-    /// Takes the decisions that a change of clusters or an earlier change of the plan can touch.
-    fn again(
-        &self,
-        engine: &Engine<'_>,
-        plane: &dyn ControlPlane,
-        (world, changed): (&ScenarioInput<'_>, &BTreeSet<ClusterName>),
-        before: &Variation,
-    ) -> Again<'_> {
-        let other_inventory = plane.inventory_digest() != self.digest;
-        let touched = |kept: &Kept| {
-            other_inventory
-                || kept.depends == Depends::Inventory
-                || kept.subject.reads != Reads::Subject
-                || !kept.is_stable
-                || kept.clusters.iter().any(|list| changed.iter().any(|name| list.has(name)))
-                || before.rows.contains_key(&kept.subject.object)
-                || kept.rows.iter().any(|row| before.rows.contains_key(&row.object))
-                || world.scaled.contains(&kept.subject.object)
-        };
-        let touched: Vec<usize> = (self.subjects.par_iter().enumerate())
-            .filter(|(_, kept)| touched(kept))
-            .map(|(at, _)| at)
-            .collect();
-        let mut classes = self.classes.next();
-        let groups = touched.iter().filter_map(|at| self.subjects.get(*at)).map(|kept| {
-            let class = match before.rows.get(&kept.subject.object) {
-                None => kept.class,
-                Some(row) => self.classes.find(row.as_ref()).unwrap_or_else(|| classes.number(row.as_ref())),
-            };
-            let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
-            Group::of(&kept.subject, alike, class)
+        let groups = subjects.iter().zip(alike.iter().zip(&planned)).map(|(subject, (alike, planned))| {
+            Group::of(subject, *alike, address(planned.and_then(|at| rows.get(at))))
         });
         let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
-        Again { kept: self, decided: touched.iter().copied().zip(decided).collect() }
+        let all = subjects.into_iter().zip(alike).zip(decided);
+        let subjects: Vec<Kept> =
+            all.map(|((subject, alike), decided)| Kept::new(previous, subject, alike, decided)).collect();
+        let decided: usize = subjects.iter().map(|kept| kept.decided.rows.len()).sum();
+        let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
+        // A control plane that decides nothing has nothing to add.
+        let is_complete = (plane.is_complete() || decided == 0) && decided == rows;
+        Self { is_complete, digest: plane.inventory_digest(), subjects }
     }
 }
 
 impl Kept {
-    fn new(plan: &Plan, subject: Subject, (alike, class): (Option<usize>, usize), decided: Decided) -> Self {
-        let Decided { placements: rows, findings, depends, .. } = decided;
-        let planned: Vec<Option<&Placement>> = rows.iter().map(|new| row(plan, &new.object)).collect();
-        let is_stable = rows.iter().zip(&planned).all(|(new, old)| old.is_some_and(|old| old.is_alike(new)));
-        let planned = planned.into_iter().flatten();
-        let mut clusters: Vec<PlacedClusters> = rows.iter().map(|row| row.clusters.clone()).collect();
-        clusters.extend(planned.map(|row| row.clusters.clone()));
+    fn new(previous: &Previous, subject: Subject, alike: Option<usize>, decided: Arc<GroupDecision>) -> Self {
+        let index = |row: &Arc<Placement>| previous.index_of(decided.object(row, &subject.object));
+        let planned: Vec<Option<usize>> = decided.rows.iter().map(index).collect();
+        let earlier = |at: &Option<usize>| previous.rows().get((*at)?);
+        let mut rows = decided.rows.iter().zip(planned.iter().map(earlier));
+        let is_stable = rows.all(|(new, old)| old.is_some_and(|old| old.is_alike(new)));
+        let before = planned.iter().filter_map(earlier).map(|row| &row.clusters);
+        let mut clusters: Vec<PlacedClusters> =
+            decided.rows.iter().map(|row| &row.clusters).chain(before).cloned().collect();
         clusters.dedup_by(|a, b| a.is_shared_with(b));
-        let errors = findings.into_iter().filter(Finding::is_error).collect();
-        Self { subject, alike, class, depends, rows, errors, is_stable, clusters }
+        let key = previous.key_of(&subject.object);
+        Self { subject, key, alike, decided, planned, is_stable, clusters }
+    }
+
+    /// The index in the plan of the row that a row of a new decision replaces.
+    fn replaced_by(&self, number: usize, row: &Placement, new: &GroupDecision) -> Option<usize> {
+        let own = &self.subject.object;
+        let object = new.object(row, own);
+        let is_same = |at: &usize| {
+            self.decided.rows.get(*at).is_some_and(|row| self.decided.object(row, own) == object)
+        };
+        let at = if is_same(&number) { number } else { (0..self.planned.len()).find(is_same)? };
+        self.planned.get(at).copied().flatten()
     }
 }
 
 impl Again<'_> {
     /// All decisions, old and new.
-    fn all(mut self) -> Decided {
+    fn all(self) -> Decided {
         let mut all = Decided::default();
+        let mut again = self.decided.into_iter().peekable();
         for (at, kept) in self.kept.subjects.iter().enumerate() {
-            if let Some(decided) = self.decided.remove(&at) {
-                all.extend(decided);
+            let own = &kept.subject.object;
+            if let Some((_, decided)) = again.next_if(|(again, _)| *again == at) {
+                all.extend(decided.of(own));
             } else {
-                all.placements.extend(kept.rows.iter().cloned());
-                all.findings.extend(kept.errors.iter().cloned());
+                let Decided { placements, findings, .. } = kept.decided.of(own);
+                all.placements.extend(placements);
+                all.findings.extend(findings.into_iter().filter(Finding::is_error));
             }
         }
         all

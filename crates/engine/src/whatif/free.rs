@@ -3,14 +3,19 @@
 //! What a cluster reports as free already counts what runs there. The difference of the replicas between two plans is
 //! taken from it, with what the pods of each template request.
 
+use std::collections::{BTreeMap, HashMap};
+
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Baseline;
 use super::losses::State;
-use super::{Baseline, variation};
+use super::variation::OncePerPair;
 use crate::capacity::{self, shown};
-use federate_dialect::{Placed, Placement};
+use federate_dialect::{Placed, Placement, RowKey};
 use federate_kubernetes::quantity::Quantity;
+use federate_repo::Repo;
 
 /// The free part of a resource of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,22 +33,85 @@ pub struct FreeResource {
     pub percent: i64,
 }
 
-/// The tightest resource of each cluster that runs and whose free resources are known, the tightest first.
-pub(super) fn tightest(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<FreeResource> {
-    let mut used = capacity::Amounts::new();
-    for (object, new) in after.plan.rows.iter() {
-        let changed = changed(variation::row(baseline.plan, object), new.as_ref());
-        if changed.is_empty() {
-            continue;
+/// What a pod requests, by resource.
+type Request = BTreeMap<String, Quantity>;
+
+/// What the pods of each row of a plan request.
+#[derive(Debug)]
+pub(super) struct Requests {
+    /// Each once.
+    distinct: Vec<Request>,
+    /// Indexes of `distinct`, in the order of the rows.
+    of_row: Vec<usize>,
+}
+
+impl Requests {
+    /// Reads the requests from the templates.
+    pub(super) fn of(repo: &Repo, rows: &[Placement]) -> Self {
+        let all: Vec<Request> = rows.par_iter().map(|row| capacity::requests(repo, &row.object)).collect();
+        let mut known: HashMap<&Request, usize> = HashMap::new();
+        let mut of_row = Vec::with_capacity(all.len());
+        for request in &all {
+            let next = known.len();
+            of_row.push(*known.entry(request).or_insert(next));
         }
-        let of_pod = capacity::requests(baseline.repo, object);
-        for (cluster, replicas) in changed {
-            for (resource, amount) in &of_pod {
-                let sum = used.entry((cluster, resource.clone())).or_default();
-                *sum = sum.saturating_add(amount.nanos().saturating_mul(i128::from(replicas)));
-            }
+        let mut distinct: Vec<(usize, &Request)> = known.into_iter().map(|(r, number)| (number, r)).collect();
+        distinct.sort_by_key(|(number, _)| *number);
+        Self { distinct: distinct.into_iter().map(|(_, request)| request.clone()).collect(), of_row }
+    }
+
+    /// The number of the request of a row.
+    fn number(&self, key: &RowKey) -> Option<usize> {
+        match key {
+            RowKey::Known(at) => self.of_row.get(*at).copied(),
+            RowKey::New(_) => None,
         }
     }
+}
+
+/// What the changed rows request more than before.
+fn used<'s>(baseline: &'s Baseline<'_>, after: &'s State<'_>) -> capacity::Amounts<'s> {
+    let requests = baseline.requests();
+    // By the rows and the number of their request: how often they occur, and the difference.
+    let mut differences = OncePerPair::default();
+    let mut used = capacity::Amounts::new();
+    for (key, new) in after.plan.rows.iter() {
+        let (old, number) = (baseline.row(key), requests.number(key));
+        let pair = [old, new.as_ref()];
+        let difference = || (0_i64, changed(old.map(AsRef::as_ref), new.as_deref()));
+        let (times, difference) = differences.of(pair, number, difference);
+        *times += 1;
+        if number.is_none() && !difference.is_empty() {
+            let request = baseline.object(key).map(|object| capacity::requests(baseline.repo, object));
+            add(&mut used, difference, request.as_ref(), 1);
+        }
+    }
+    for ((_, _, number), (times, difference)) in differences.into_all() {
+        let request = number.and_then(|number| requests.distinct.get(number));
+        add(&mut used, &difference, request, times);
+    }
+    used
+}
+
+/// Adds what replicas request, a number of times.
+fn add<'s>(
+    used: &mut capacity::Amounts<'s>,
+    replicas: &[(&'s str, i64)],
+    request: Option<&Request>,
+    times: i64,
+) {
+    for (cluster, replicas) in replicas {
+        for (resource, amount) in request.into_iter().flatten() {
+            let sum = used.entry((cluster, resource.clone())).or_default();
+            let amount = amount.nanos().saturating_mul(i128::from(*replicas) * i128::from(times));
+            *sum = sum.saturating_add(amount);
+        }
+    }
+}
+
+/// The tightest resource of each cluster that runs and whose free resources are known, the tightest first.
+pub(super) fn tightest(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<FreeResource> {
+    let used = used(baseline, after);
     let mut tightest = Vec::new();
     for cluster in after.clusters.iter().filter(|c| !after.down.contains(&c.name)) {
         let Some(known) = &cluster.capacity else { continue };

@@ -1,14 +1,14 @@
 //! Counts the replicas that no longer run in their cluster, and those that run in other clusters instead.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
-use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::variation::Variation;
+use super::variation::{OncePerPair, Variation};
 use super::{Baseline, scale};
-use federate_dialect::HOST;
+use federate_dialect::{HOST, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::Repo;
 
@@ -46,37 +46,81 @@ impl Loss {
     }
 }
 
-/// Returns the objects whose replicas differ between two states, with the lost and regained replicas.
-pub(super) fn losses(baseline: &Baseline<'_>, before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
-    let (was_up, is_up) = (before.up(), after.up());
-    let mut objects: Vec<&ObjectRef> = before.plan.differing(after.plan).into_iter().collect();
-    objects.extend(before.scaled.symmetric_difference(after.scaled));
-    for cluster in was_up.symmetric_difference(&is_up) {
-        objects.extend(baseline.on(cluster).map(|row| &row.object));
-        // Rows that differ from the plan in both states may be on this cluster, too.
-        objects.extend(before.plan.rows.keys());
-    }
-    // These are several sorted lists, one after the other.
-    objects.sort();
-    objects.dedup();
-    let loss = |object: &&ObjectRef| {
-        let ran = before.replicas(baseline, &was_up, object);
-        let runs = after.replicas(baseline, &is_up, object);
+/// The difference between the replicas of an object in two states.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Difference {
+    pub(super) lost: i64,
+    pub(super) regained: i64,
+    left: i64,
+    nowhere: bool,
+}
+
+impl Difference {
+    fn between(ran: &[(&str, i64)], runs: &[(&str, i64)]) -> Self {
         let more = |these: &[(&str, i64)], those: &[(&str, i64)]| -> i64 {
             let other = |name| those.binary_search_by(|(other, _)| (*other).cmp(name)).ok();
             let other = |name| other(name).and_then(|at| those.get(at)).map_or(0, |(_, n)| *n);
             these.iter().map(|(name, n)| n.saturating_sub(other(name)).max(0)).sum()
         };
-        Loss {
-            object: (*object).clone(),
-            lost: more(&ran, &runs),
-            regained: more(&runs, &ran),
+        Self {
+            lost: more(ran, runs),
+            regained: more(runs, ran),
             left: runs.iter().map(|(_, replicas)| replicas).sum(),
             nowhere: runs.is_empty() && !ran.is_empty(),
         }
+    }
+
+    fn is_none(&self) -> bool {
+        self.lost == 0 && self.regained == 0 && !self.nowhere
+    }
+
+    /// As the loss of an object.
+    pub(super) fn of(self, object: &ObjectRef) -> Loss {
+        let Self { lost, regained, left, nowhere } = self;
+        Loss { object: object.clone(), lost, regained, left, nowhere }
+    }
+}
+
+/// Returns the objects whose replicas differ between two states, with the difference.
+pub(super) fn differences(
+    baseline: &Baseline<'_>,
+    before: &State<'_>,
+    after: &State<'_>,
+) -> Vec<(RowKey, Difference)> {
+    let (was_up, is_up) = (before.up(), after.up());
+    let mut keys = before.plan.differing(after.plan);
+    keys.extend(before.scaled.symmetric_difference(after.scaled).map(|object| baseline.key(object)));
+    for cluster in was_up.symmetric_difference(&is_up) {
+        keys.extend(baseline.on(cluster));
+        // Rows that differ from the plan in both states may be on this cluster, too.
+        keys.extend(before.plan.rows.keys().cloned());
+    }
+    // These are several sorted lists, one after the other.
+    keys.sort();
+    keys.dedup();
+    let mut known = OncePerPair::default();
+    let mut difference = |key: RowKey| {
+        let pair = [before.plan.row(baseline, &key), after.plan.row(baseline, &key)];
+        let [old, new] = pair;
+        let totals = [before.total(baseline, &key, old), after.total(baseline, &key, new)];
+        let [was, is] = totals;
+        let difference = known.of(pair, totals, || {
+            Difference::between(&replicas(old, was, &was_up), &replicas(new, is, &is_up))
+        });
+        (!difference.is_none()).then_some((key, *difference))
     };
-    let all = objects.par_iter().map(loss);
-    all.filter(|loss| loss.lost > 0 || loss.regained > 0 || loss.nowhere).collect()
+    keys.into_iter().filter_map(&mut difference).collect()
+}
+
+/// The replicas of a row in the clusters that run them, sorted by cluster. `total` is for clusters without a number.
+fn replicas<'p>(
+    row: Option<&'p Arc<Placement>>,
+    total: Option<i64>,
+    up: &HashSet<&str>,
+) -> Vec<(&'p str, i64)> {
+    let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
+    let placed = row.into_iter().flat_map(|row| &row.clusters).filter(|placed| runs(&placed.name));
+    placed.map(|placed| (placed.name.as_ref(), placed.replicas.or(total).unwrap_or(0))).collect()
 }
 
 impl<'s> State<'s> {
@@ -86,18 +130,11 @@ impl<'s> State<'s> {
         up.map(|c| c.name.as_ref()).collect()
     }
 
-    /// The replicas of an object in the clusters that run them, sorted by cluster.
-    fn replicas<'a>(
-        &'a self,
-        baseline: &'a Baseline<'_>,
-        up: &HashSet<&str>,
-        object: &ObjectRef,
-    ) -> Vec<(&'a str, i64)> {
-        let Some(row) = self.plan.row(baseline.plan, object) else { return Vec::new() };
-        let all = || self.repo.template(object).and_then(|template| scale::replicas(&template.object));
-        let all = if row.clusters.iter().all(|placed| placed.replicas.is_some()) { None } else { all() };
-        let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
-        let placed = row.clusters.iter().filter(|placed| runs(&placed.name));
-        placed.map(|placed| (placed.name.as_ref(), placed.replicas.or(all).unwrap_or(0))).collect()
+    /// The replicas of an object's template, if its row does not have them for each cluster.
+    fn total(&self, baseline: &Baseline<'_>, key: &RowKey, row: Option<&Arc<Placement>>) -> Option<i64> {
+        if row?.clusters.iter().all(|placed| placed.replicas.is_some()) {
+            return None;
+        }
+        scale::replicas(&self.repo.template(baseline.object(key)?)?.object)
     }
 }

@@ -1,9 +1,10 @@
 //! Carries out a scenario over time, as control planes do: detection of a lost cluster, taints, evictions, rescheduling.
 //!
 //! Each stage changes the inventory, evicts placements, and plans again with the plan before as the memory. A stage that
-//! changes neither plans nothing. Only what a stage touches is decided again ([`Baseline`]).
+//! changes neither plans nothing. Only what a stage touches is decided again ([`Baseline`]), and what happens to a row
+//! happens to all objects that share it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,11 +12,13 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::losses::{State, losses};
-use super::variation::{self, Variation};
+use super::alike::address;
+use super::losses::{Difference, State, differences};
+use super::variation::Variation;
 use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
+use crate::Engine;
 use crate::change::{Changes, Side};
-use federate_dialect::{Dialect, Dialects, FailedOver, Moment, Placement};
+use federate_dialect::{Dialect, Dialects, Evictions, FailedOver, Moment, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
 
 /// The most stages of a scenario.
@@ -57,7 +60,7 @@ pub struct Timeline<'r> {
     pub stages: Vec<Stage>,
     baseline: &'r Baseline<'r>,
     /// The repo and the inventory at the end.
-    world: ScenarioInput<'r>,
+    world: Arc<ScenarioInput<'r>>,
     /// The plan at the end.
     plan: Variation,
     /// The clusters that run nothing.
@@ -79,7 +82,7 @@ struct Run<'r> {
     /// When clusters got taints.
     since: BTreeMap<(ClusterName, String, String), i64>,
     /// When objects were evicted.
-    evicted: BTreeMap<(ObjectRef, ClusterName), i64>,
+    evicted: BTreeMap<RowKey, Arc<Evictions>>,
 }
 
 impl Scenario {
@@ -96,7 +99,7 @@ impl Scenario {
         let (slow, quick): (Vec<&Event>, Vec<&Event>) =
             self.events.iter().partition(|event| matches!(event, Event::Lose(_) | Event::Remove(_)));
         let at_once = Self { events: quick.iter().map(|event| (*event).clone()).collect() };
-        let world = at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?;
+        let world = Arc::new(at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?);
         let (plan, down) = (Variation::none(baseline.plan), BTreeSet::new());
         let timeline = Timeline { stages: Vec::new(), baseline, world, plan, down };
         let (steps, since, evicted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -118,7 +121,7 @@ impl Run<'_> {
         let Baseline { dialects, repo, .. } = *self.timeline.baseline;
         match event {
             Event::Lose(selection) => {
-                for cluster in selection.of(&mut self.timeline.world.clusters)? {
+                for cluster in selection.of(&mut self.timeline.world.clusters.clone())? {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is lost", cluster.name));
                     self.timeline.down.insert(cluster.name.clone());
@@ -133,7 +136,7 @@ impl Run<'_> {
                 }
             }
             Event::Remove(selection) => {
-                for cluster in selection.of(&mut self.timeline.world.clusters)? {
+                for cluster in selection.of(&mut self.timeline.world.clusters.clone())? {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
                     step.clusters.push(Cluster { deleting: true, ..cluster.clone() });
@@ -163,33 +166,49 @@ impl Run<'_> {
     }
 
     fn stages(&mut self, mut changed: bool) {
-        for _ in 0..STAGES {
+        let mut left = STAGES;
+        while left > 0 {
             let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
-            changed |= !step.clusters.is_empty() || !step.removed.is_empty();
-            self.stage(seconds, step, changed);
+            changed |= step.changes();
+            let before = Arc::clone(&self.timeline.world);
+            self.change(seconds, step.clusters, &step.removed);
+            let world = Arc::clone(&self.timeline.world);
+            let mut planner = Planner::new(self.timeline.baseline, &world);
+            self.stage(seconds, (step.what, changed), &before, &mut planner);
+            left -= 1;
+            // The next stages share the control planes until the inventory changes.
+            while left > 0 && self.steps.first_key_value().is_some_and(|(_, step)| !step.changes()) {
+                let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
+                self.stage(seconds, (step.what, false), &world, &mut planner);
+                left -= 1;
+            }
             changed = false;
         }
     }
 
-    fn stage(&mut self, seconds: i64, step: Step, changed: bool) {
+    /// Plans the end of a step. `from` is the world before.
+    fn stage(
+        &mut self,
+        seconds: i64,
+        (mut events, changed): (Vec<String>, bool),
+        from: &ScenarioInput<'_>,
+        planner: &mut Planner<'_>,
+    ) {
         let before = self.timeline.plan.clone();
-        let clusters = self.timeline.world.clusters.clone();
         // At the start, what the lost clusters ran is lost, whatever their control plane knows.
         let down = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
-        let mut events = step.what;
-        self.change(seconds, step.clusters, &step.removed);
-        for (number, one, several) in self.plan(seconds, changed) {
+        for (number, one, several) in self.plan(seconds, changed, planner) {
             if number > 0 {
                 events.push(format!("{number} {}", if number == 1 { one } else { several }));
             }
         }
-        let Timeline { baseline, world, plan, .. } = &self.timeline;
-        let moved = plan.moved(baseline.plan, &before);
-        let (repo, scaled) = (&world.repo, &world.scaled);
-        let from = State { repo, clusters: &clusters, plan: &before, down: &down, scaled };
-        let lost: Vec<Loss> = losses(baseline, &from, &self.timeline.end());
-        let (lost, regained) =
-            (lost.iter().map(|l| l.lost).sum::<i64>(), lost.iter().map(|l| l.regained).sum::<i64>());
+        let Timeline { baseline, plan, .. } = &self.timeline;
+        let moved = plan.moved(baseline, &before);
+        let ScenarioInput { repo, clusters, scaled } = from;
+        let from = State { repo, clusters, plan: &before, down: &down, scaled };
+        let all = differences(baseline, &from, &self.timeline.end());
+        let lost = all.iter().map(|(_, one)| one.lost).sum::<i64>();
+        let regained = all.iter().map(|(_, one)| one.regained).sum::<i64>();
         if !events.is_empty() || moved > 0 {
             self.timeline.stages.push(Stage { seconds, events, moved, lost, regained });
         }
@@ -197,80 +216,135 @@ impl Run<'_> {
 
     /// Changes the inventory.
     fn change(&mut self, seconds: i64, changed: Vec<Cluster>, removed: &[ClusterName]) {
-        for cluster in changed {
-            for taint in &cluster.taints {
-                let old = self.timeline.world.clusters.iter().find(|old| old.name == cluster.name);
-                if !old.is_some_and(|old| old.taints.contains(taint)) {
-                    self.since.insert(key(&cluster.name, taint), seconds);
-                }
-            }
-            if let Some(old) = self.timeline.world.clusters.iter_mut().find(|old| old.name == cluster.name) {
-                *old = cluster;
-            }
+        if changed.is_empty() && removed.is_empty() {
+            return;
         }
-        self.timeline.world.clusters.retain(|cluster| !removed.contains(&cluster.name));
+        let clusters = &mut Arc::make_mut(&mut self.timeline.world).clusters;
+        for cluster in changed {
+            let Some(old) = clusters.iter_mut().find(|old| old.name == cluster.name) else { continue };
+            for taint in cluster.taints.iter().filter(|taint| !old.taints.contains(taint)) {
+                self.since.insert(key(&cluster.name, taint), seconds);
+            }
+            *old = cluster;
+        }
+        clusters.retain(|cluster| !removed.contains(&cluster.name));
     }
 
     /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
     /// ended, in words.
-    fn plan(&mut self, seconds: i64, changed: bool) -> [(usize, &'static str, &'static str); 2] {
-        let in_words = |evicted, finished| {
-            [
-                (evicted, "placement is evicted", "placements are evicted"),
-                (finished, "eviction is done", "evictions are done"),
-            ]
-        };
-        if !changed && !self.options.failover {
-            return in_words(0, 0);
-        }
-        let Timeline { baseline, world, plan, .. } = &mut self.timeline;
-        let engine = baseline.engine(world);
-        let mut all = Vec::new();
-        if self.options.failover {
-            let since = |cluster: &str, taint: &Taint| {
-                let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
-                self.since.get(&key).copied().unwrap_or(BEFORE)
-            };
-            let moment = Moment { seconds, since: &since, evicted: &self.evicted, failover: true };
-            let rows: Vec<&Placement> = plan.all(baseline.plan).collect();
-            let one = |row: &&Placement| {
-                let done = engine.plane(&row.dialect)?.fail_over(row, &moment);
-                (done != FailedOver::default()).then(|| (row.object.clone(), done))
-            };
-            all = rows.par_iter().filter_map(one).collect();
-        }
-        let evicted = all.iter().map(|(_, done)| done.evicted.len()).sum::<usize>();
-        let finished = all.iter().map(|(_, done)| done.finished.len()).sum::<usize>();
-        for (object, done) in &mut all {
-            if let Some(row) = done.placement.take() {
-                Arc::make_mut(&mut plan.rows).insert(object.clone(), Some(row));
-            }
-        }
+    fn plan(
+        &mut self,
+        seconds: i64,
+        changed: bool,
+        planner: &mut Planner<'_>,
+    ) -> [(usize, &'static str, &'static str); 2] {
+        let (evicted, finished) =
+            if self.options.failover { self.fail_over(seconds, planner.engine()) } else { (0, 0) };
         if changed || evicted + finished > 0 {
-            *plan = baseline.plan(engine, world, plan, self.options.anew);
-        } else {
-            drop(engine);
+            let Timeline { baseline, plan, .. } = &mut self.timeline;
+            let world = planner.world;
+            *plan = baseline.plan(planner.engine(), world, plan, self.options.anew);
         }
-        self.record(seconds, all);
-        in_words(evicted, finished)
+        [
+            (evicted, "placement is evicted", "placements are evicted"),
+            (finished, "eviction is done", "evictions are done"),
+        ]
     }
 
-    /// Records evictions, and when something happens next.
-    fn record(&mut self, seconds: i64, all: Vec<(ObjectRef, FailedOver)>) {
-        for (object, done) in all {
-            for cluster in done.finished {
-                self.evicted.remove(&(object.clone(), cluster));
-            }
-            if !done.evicted.is_empty() {
-                self.steps.entry((seconds.saturating_add(1), 0)).or_default();
-            }
-            for cluster in done.evicted {
-                self.evicted.insert((object.clone(), cluster), seconds);
-            }
-            if let Some(next) = done.next.filter(|next| *next > seconds) {
-                self.steps.entry((next, 0)).or_default();
+    /// Evicts placements and ends evictions. Returns how many.
+    fn fail_over(&mut self, seconds: i64, engine: &Engine<'_>) -> (usize, usize) {
+        let since = |cluster: &str, taint: &Taint| {
+            let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
+            self.since.get(&key).copied().unwrap_or(BEFORE)
+        };
+        let moment = Moment { seconds, since: &since, failover: true };
+        let all = self.groups();
+        let one = |group: &Group| {
+            let plane = engine.plane(&group.row.dialect)?;
+            let mut done = plane.fail_over(&group.row, &group.evicted, &moment);
+            (done != FailedOver::default()).then(|| {
+                let mut evicted = group.evicted.as_ref().clone();
+                evicted.retain(|cluster, _| !done.finished.contains(cluster));
+                evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
+                (done.placement.take().map(Arc::new), Arc::new(evicted), done)
+            })
+        };
+        let done: Vec<_> = all.par_iter().map(one).collect();
+        let (mut evicted, mut finished) = (0, 0);
+        for (group, done) in all.iter().zip(done) {
+            let Some((row, evictions, done)) = done else { continue };
+            evicted += done.evicted.len() * group.keys.len();
+            finished += done.finished.len() * group.keys.len();
+            self.look_again(seconds, &done);
+            for key in &group.keys {
+                if let Some(row) = &row {
+                    let rows = Arc::make_mut(&mut self.timeline.plan.rows);
+                    rows.insert(key.clone(), Some(Arc::clone(row)));
+                }
+                self.evicted.insert(key.clone(), Arc::clone(&evictions));
             }
         }
+        (evicted, finished)
+    }
+
+    /// The rows of the plan, each with the objects that share it and its evictions.
+    fn groups(&self) -> Vec<Group> {
+        let Timeline { baseline, plan, .. } = &self.timeline;
+        let none = Arc::new(Evictions::new());
+        let mut groups: Vec<Group> = Vec::new();
+        let mut known: HashMap<(usize, usize), usize> = HashMap::new();
+        for (key, row) in plan.all(baseline) {
+            let evicted = self.evicted.get(&key).unwrap_or(&none);
+            let next = groups.len();
+            let at = *known.entry((address(Some(row)), Arc::as_ptr(evicted).addr())).or_insert(next);
+            if at == next {
+                let (row, evicted) = (Arc::clone(row), Arc::clone(evicted));
+                groups.push(Group { row, evicted, keys: Vec::new() });
+            }
+            groups.get_mut(at).into_iter().for_each(|group| group.keys.push(key.clone()));
+        }
+        groups
+    }
+
+    /// Adds the stages at which something may happen next.
+    fn look_again(&mut self, seconds: i64, done: &FailedOver) {
+        if !done.evicted.is_empty() {
+            self.steps.entry((seconds.saturating_add(1), 0)).or_default();
+        }
+        if let Some(next) = done.next.filter(|next| *next > seconds) {
+            self.steps.entry((next, 0)).or_default();
+        }
+    }
+}
+
+/// Objects that share a row and its evictions.
+struct Group {
+    row: Arc<Placement>,
+    evicted: Arc<Evictions>,
+    keys: Vec<RowKey>,
+}
+
+/// The control planes over one inventory, opened when they are first needed.
+struct Planner<'w> {
+    baseline: &'w Baseline<'w>,
+    world: &'w ScenarioInput<'w>,
+    engine: Option<Engine<'w>>,
+}
+
+impl<'w> Planner<'w> {
+    fn new(baseline: &'w Baseline<'w>, world: &'w ScenarioInput<'w>) -> Self {
+        Self { baseline, world, engine: None }
+    }
+
+    fn engine(&mut self) -> &Engine<'w> {
+        self.engine.get_or_insert_with(|| self.baseline.engine(self.world))
+    }
+}
+
+impl Step {
+    /// Whether the inventory changes.
+    fn changes(&self) -> bool {
+        !self.clusters.is_empty() || !self.removed.is_empty()
     }
 }
 
@@ -278,21 +352,29 @@ impl Timeline<'_> {
     /// The changed placements.
     pub fn changes(&self) -> Changes {
         let Self { baseline, world, plan, .. } = self;
-        let rows: BTreeSet<&ObjectRef> = plan.rows.keys().collect();
-        let rows = rows.into_iter().map(|object| {
-            (variation::row(baseline.plan, object), plan.rows.get(object).and_then(Option::as_ref))
-        });
+        let mut rows: Vec<(&ObjectRef, Option<&Placement>, Option<&Placement>)> = Vec::new();
+        for (key, row) in plan.rows.iter() {
+            let Some(object) = baseline.object(key) else { continue };
+            rows.push((object, baseline.row(key).map(AsRef::as_ref), row.as_deref()));
+        }
+        rows.sort_by_key(|(object, ..)| *object);
         let unmatched = plan.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
         let from = Side { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
-        Changes::of_rows(&from, &world.clusters, rows, unmatched)
+        Changes::of_rows(&from, &world.clusters, &rows, unmatched)
     }
 
-    /// The replicas that are lost and regained.
+    /// The replicas that are lost and regained, sorted by object.
     pub fn losses(&self) -> Vec<Loss> {
         let (plan, none) = (Variation::none(self.baseline.plan), BTreeSet::new());
         let Baseline { repo, clusters, .. } = *self.baseline;
         let (down, scaled) = (&none, &BTreeSet::new());
-        losses(self.baseline, &State { repo, clusters, plan: &plan, down, scaled }, &self.end())
+        let before = State { repo, clusters, plan: &plan, down, scaled };
+        let all = differences(self.baseline, &before, &self.end());
+        let loss =
+            |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
+        let mut losses: Vec<Loss> = all.iter().filter_map(loss).collect();
+        losses.sort_by(|a, b| a.object.cmp(&b.object));
+        losses
     }
 
     /// The tightest resource of each cluster at the end.
@@ -302,7 +384,7 @@ impl Timeline<'_> {
 
     /// The state at the end.
     fn end(&self) -> State<'_> {
-        let ScenarioInput { repo, clusters, scaled } = &self.world;
+        let ScenarioInput { repo, clusters, scaled } = self.world.as_ref();
         State { repo, clusters, plan: &self.plan, down: &self.down, scaled }
     }
 }

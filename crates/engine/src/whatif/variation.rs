@@ -1,23 +1,29 @@
 //! A plan as its differences from the plan before a scenario.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use federate_dialect::{Placement, Plan};
+use super::Baseline;
+use super::alike::address;
+use federate_dialect::{ChangedRows, Placement, Plan, RowKey};
 use federate_kubernetes::ObjectRef;
 
-/// A plan as its differences from another one, the base.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A plan as its differences from another one, the base. Rows that are alike may be shared; then the object in a row is
+/// only one of those that have it.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Variation {
-    /// The rows that differ; `None` for those that are gone.
-    pub(super) rows: Arc<BTreeMap<ObjectRef, Option<Placement>>>,
+    /// The rows that differ.
+    pub(super) rows: Arc<ChangedRows>,
     /// The templates that no policy places, if they differ.
     pub(super) unmatched: Option<Vec<ObjectRef>>,
     /// The shared memory of several rows.
     pub(super) shared: Arc<BTreeMap<String, Value>>,
 }
+
+/// The rows of an object in two plans.
+pub(super) type RowPair<'p> = [Option<&'p Arc<Placement>>; 2];
 
 impl Variation {
     /// No difference.
@@ -26,56 +32,89 @@ impl Variation {
     }
 
     /// The differences of a plan.
-    pub(super) fn between(base: &Plan, plan: Plan) -> Self {
-        let mut rows = BTreeMap::new();
-        let mut before = base.placements.iter().peekable();
+    pub(super) fn between(base: &Baseline<'_>, plan: Plan) -> Self {
+        let mut rows = ChangedRows::new();
+        let mut before = base.earlier().iter().enumerate().peekable();
         for row in plan.placements {
-            while let Some(gone) = before.next_if(|old| old.object < row.object) {
-                rows.insert(gone.object.clone(), None);
+            while let Some((gone, _)) = before.next_if(|(_, old)| old.object < row.object) {
+                rows.insert(RowKey::Known(gone), None);
             }
-            match before.next_if(|old| old.object == row.object) {
-                Some(same) if same.is_alike(&row) => {}
-                _ => drop(rows.insert(row.object.clone(), Some(row))),
+            let same = before.next_if(|(_, old)| old.object == row.object);
+            if same.is_none_or(|(_, same)| !same.is_alike(&row)) {
+                let new = || RowKey::New(Arc::new(row.object.clone()));
+                let key = same.map_or_else(new, |(at, _)| RowKey::Known(at));
+                rows.insert(key, Some(Arc::new(row)));
             }
         }
-        rows.extend(before.map(|gone| (gone.object.clone(), None)));
-        let unmatched = (plan.unmatched != base.unmatched).then_some(plan.unmatched);
+        rows.extend(before.map(|(gone, _)| (RowKey::Known(gone), None)));
+        let unmatched = (plan.unmatched != base.plan.unmatched).then_some(plan.unmatched);
         Self { rows: Arc::new(rows), unmatched, shared: Arc::new(plan.shared) }
     }
 
     /// The row of an object.
-    pub(super) fn row<'p>(&'p self, base: &'p Plan, object: &ObjectRef) -> Option<&'p Placement> {
-        match self.rows.get(object) {
+    pub(super) fn row<'p>(&'p self, base: &'p Baseline<'_>, key: &RowKey) -> Option<&'p Arc<Placement>> {
+        match self.rows.get(key) {
             Some(row) => row.as_ref(),
-            None => row(base, object),
+            None => base.row(key),
         }
     }
 
-    /// All rows, in no particular order.
-    pub(super) fn all<'p>(&'p self, base: &'p Plan) -> impl Iterator<Item = &'p Placement> {
-        let kept = base.placements.iter().filter(|row| !self.rows.contains_key(&row.object));
-        kept.chain(self.rows.values().flatten())
+    /// All rows with their objects.
+    pub(super) fn all<'p>(
+        &'p self,
+        base: &'p Baseline<'_>,
+    ) -> impl Iterator<Item = (RowKey, &'p Arc<Placement>)> {
+        let known = (0..base.earlier().len()).map(RowKey::Known);
+        let new = self.rows.range(RowKey::Known(base.earlier().len())..).map(|(key, _)| key.clone());
+        known.chain(new).filter_map(|key| self.row(base, &key).map(|row| (key, row)))
     }
 
     /// The objects whose rows may differ from those of another variation of the same plan.
-    pub(super) fn differing<'p>(&'p self, other: &'p Self) -> BTreeSet<&'p ObjectRef> {
-        let differs = |object: &&ObjectRef| self.rows.get(*object) != other.rows.get(*object);
-        self.rows.keys().chain(other.rows.keys()).filter(differs).collect()
+    pub(super) fn differing(&self, other: &Self) -> Vec<RowKey> {
+        let differs = |key: &&RowKey| {
+            let row = |rows: &ChangedRows| rows.get(key).map(|row| address(row.as_ref()));
+            row(&self.rows) != row(&other.rows)
+        };
+        let mut all: Vec<RowKey> =
+            self.rows.keys().chain(other.rows.keys()).filter(differs).cloned().collect();
+        all.sort();
+        all.dedup();
+        all
     }
 
     /// The number of objects whose clusters or replicas differ from those before.
-    pub(super) fn moved(&self, base: &Plan, before: &Self) -> usize {
-        let differs = |object: &&&ObjectRef| match (before.row(base, object), self.row(base, object)) {
-            (Some(old), Some(new)) => old.clusters != new.clusters,
-            (None, Some(new)) => !new.clusters.is_empty(),
-            (_, None) => false,
+    pub(super) fn moved(&self, base: &Baseline<'_>, before: &Self) -> usize {
+        let mut moves = OncePerPair::default();
+        let differs = |key: &&RowKey| {
+            let pair = [before.row(base, key), self.row(base, key)];
+            *moves.of(pair, (), || match pair {
+                [Some(old), Some(new)] => old.clusters != new.clusters,
+                [None, Some(new)] => !new.clusters.is_empty(),
+                [_, None] => false,
+            })
         };
         self.differing(before).iter().filter(differs).count()
     }
 }
 
-/// The row of an object in a plan.
-pub(super) fn row<'p>(plan: &'p Plan, object: &ObjectRef) -> Option<&'p Placement> {
-    let at = plan.placements.binary_search_by(|row| row.object.cmp(object)).ok()?;
-    plan.placements.get(at)
+/// What follows from two rows, computed once for all objects that share them. `K` is what else it follows from.
+pub(super) struct OncePerPair<T, K = ()>(HashMap<(usize, usize, K), T>);
+
+impl<T, K> Default for OncePerPair<T, K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T, K: std::hash::Hash + Eq> OncePerPair<T, K> {
+    /// The result for two rows, computed if it is the first time.
+    pub(super) fn of(&mut self, pair: RowPair<'_>, key: K, compute: impl FnOnce() -> T) -> &mut T {
+        let [old, new] = pair.map(address);
+        self.0.entry((old, new, key)).or_insert_with(compute)
+    }
+
+    /// All results, in no particular order.
+    pub(super) fn into_all(self) -> impl Iterator<Item = ((usize, usize, K), T)> {
+        self.0.into_iter()
+    }
 }

@@ -4,7 +4,7 @@
 //! Facts: a push cluster is not ready after the threshold of failed probes, a pull cluster after its lease has expired.
 //! Copies in other clusters count as healthy, so that a graceful eviction is done once everything is scheduled.
 
-use federate_dialect::{FailedOver, LossStep, Moment, Placement};
+use federate_dialect::{Evictions, FailedOver, LossStep, Moment, Placement};
 use federate_kubernetes::{Cluster, Condition, Object, Taint};
 use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
@@ -84,14 +84,19 @@ fn neutral(taint: &ClusterTaint) -> Taint {
 }
 
 /// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done.
-pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &Placement, moment: &Moment<'_>) -> FailedOver {
+pub(crate) fn fail_over(
+    plane: &Karmadas<'_>,
+    row: &Placement,
+    evicted: &Evictions,
+    moment: &Moment<'_>,
+) -> FailedOver {
     let mut done = FailedOver::default();
     let may_evict = || plane.evicting.iter().any(|cluster| row.clusters.has(&cluster.name));
     if !moment.failover || row.policy.is_none() || !(row.memory.contains_key(EVICTING) || may_evict()) {
         return done;
     }
     let mut memory = SchedulerMemory::of(&row.memory);
-    end(row, &mut memory, moment, &mut done);
+    end(row, &mut memory, (evicted, moment.seconds), &mut done);
     let applied = memory.applied_placement.as_ref();
     let applied = applied.and_then(|applied| defaults::placement(applied, &plane.behaviour));
     let tolerations = applied.map(|placement| placement.cluster_tolerations).unwrap_or_default();
@@ -117,15 +122,19 @@ pub(crate) fn fail_over(plane: &Karmadas<'_>, row: &Placement, moment: &Moment<'
 }
 
 /// Ends the evictions that are replaced, or that have taken too long.
-fn end(row: &Placement, memory: &mut SchedulerMemory, moment: &Moment<'_>, done: &mut FailedOver) {
+fn end(
+    row: &Placement,
+    memory: &mut SchedulerMemory,
+    (evicted, seconds): (&Evictions, i64),
+    done: &mut FailedOver,
+) {
     let timeout = Options::default().graceful_eviction_timeout.as_secs();
     let replaced = row.unschedulable.is_none() && !row.clusters.is_empty();
     let mut waits = Vec::new();
     memory.evicting.retain(|cluster| {
-        let key = (row.object.clone(), cluster.as_str().into());
-        let Some(began) = moment.evicted.get(&key) else { return true };
-        if replaced || moment.seconds - began > timeout {
-            done.finished.push(key.1);
+        let Some((name, began)) = evicted.get_key_value(cluster.as_str()) else { return true };
+        if replaced || seconds - began > timeout {
+            done.finished.push(name.clone());
             return false;
         }
         waits.push(began + timeout + 1);

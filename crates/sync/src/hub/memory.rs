@@ -86,12 +86,13 @@ impl<'h> Memory<'h> {
         self.index["data"]["record"].as_str()
     }
 
-    /// A key of the index. The memory itself has keys without a prefix, plans of former revisions have keys with one.
+    /// A key of the index. The memory itself has keys without a prefix; plans of former revisions and the status of
+    /// members have keys with one.
     fn key(&self, prefix: &str, name: &str) -> Option<&str> {
         self.index["data"][format!("{prefix}{name}")].as_str()
     }
 
-    /// The names of the parts of the memory, or of a former plan.
+    /// The names of the parts of what has keys with this prefix.
     fn parts(&self, prefix: &str) -> Vec<String> {
         let listed = self.key(prefix, "parts").unwrap_or_default();
         listed.split_whitespace().map(str::to_owned).collect()
@@ -152,10 +153,10 @@ impl<'h> Memory<'h> {
     }
 
     /// Writes the parts of a memory, and names them; parts of another are removed.
-    pub(super) fn write(&mut self, text: &[u8]) -> Result<(), Error> {
+    pub(super) fn write(&mut self, prefix: &str, text: &[u8]) -> Result<(), Error> {
         let packed = pack(text);
         let whole = digest([&*packed]);
-        if self.own && self.index["data"]["digest"] == whole.as_str() {
+        if self.own && self.key(prefix, "digest") == Some(&whole) {
             return self.sweep();
         }
         let short: String = whole.chars().take(12).collect();
@@ -175,8 +176,8 @@ impl<'h> Memory<'h> {
             names.push(name);
         }
         let data = Map::from_iter([
-            ("digest".to_owned(), whole.into()),
-            ("parts".to_owned(), names.join(" ").into()),
+            (format!("{prefix}digest"), whole.into()),
+            (format!("{prefix}parts"), names.join(" ").into()),
         ]);
         self.own = true;
         self.put(data)?;

@@ -16,6 +16,9 @@ use crate::rollout::progress::{ClusterRevisions, Progress};
 use crate::state::{Accepted, Error as StateError, Record, StateStore, Store, SyncState};
 use crate::status::{Reason, Status};
 
+/// What the keys of the status of members start with. No revision has such a name.
+const MEMBERS: &str = "members.";
+
 /// The states of Syncs on an API server; caches are in a folder.
 pub struct HubStateStore {
     hub: Arc<Hub>,
@@ -108,7 +111,8 @@ impl Store for HubStore<'_> {
     }
 
     fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
-        Ok(self.memory.forget(&but.iter().map(|revision| former(revision)).collect())?)
+        let formers = but.iter().map(|revision| former(revision));
+        Ok(self.memory.forget(&formers.chain([MEMBERS.to_owned()]).collect())?)
     }
 
     fn place(&self) -> String {
@@ -116,7 +120,19 @@ impl Store for HubStore<'_> {
     }
 
     fn remember(&mut self, text: &str) -> Result<(), StateError> {
-        Ok(self.memory.write(text.as_bytes())?)
+        Ok(self.memory.write("", text.as_bytes())?)
+    }
+
+    fn members_status(&self) -> Result<Option<Vec<u8>>, StateError> {
+        self.read(MEMBERS)
+    }
+
+    fn keep_members_status(&mut self, text: &str) -> Result<(), StateError> {
+        if !self.memory.own {
+            // What is kept belongs to a former object of this name until the memory is written again.
+            return Ok(());
+        }
+        Ok(self.memory.write(MEMBERS, text.as_bytes())?)
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {
