@@ -101,6 +101,12 @@ Where things run
 
 `main` → `work tree`
 
+#### Deleted from clusters
+
+- `m1`: `Deployment shop/web`
+
+#### In numbers
+
 | | before | after | |
 |---|--:|--:|--:|
 | Clusters | 2 | 2 |  |
@@ -112,10 +118,6 @@ Where things run
 |---|--:|--:|--:|--:|
 | `m1` | −2 |  |  | 1 |
 | `m2` | +2 |  | 1 |  |
-
-#### Deleted from clusters
-
-- `m1`: `Deployment shop/web`
 
 #### Where things run
 

@@ -1,5 +1,5 @@
-//! A diff as a comment on a pull request: the most important changes first, details folded, within the size
-//! limit of comments.
+//! A diff as a comment on a pull request: deletions first, then numbers and the other changes, with details
+//! folded, within the size limit of comments.
 //!
 //! Facts: GitHub Flavored Markdown; a comment on GitHub holds at most 65,536 characters. All text from the
 //! repo is escaped (`escape`), so that it cannot add markup or mention people.
@@ -67,8 +67,9 @@ pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
         )
     } else {
         sections.extend(PRUNED.map(|(title, left)| comment.pruned(title, left)));
+        sections.push(Section::new("In numbers", "", vec![Row::line(comment.summary())]));
         sections.extend([comment.moves(), comment.entries(), comment.unmatched()]);
-        format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
+        format!("{MARK}\n### federate: {}\n\n{sides}\n", headline(diff))
     };
     // Links lead to the later side, which does not have the places of what is no longer found.
     sections.extend([findings("New findings", &diff.findings, files, true)]);
