@@ -208,6 +208,31 @@ fn the_facts_that_decided_are_named() {
 }
 
 #[test]
+fn the_number_of_nodes_that_decided_is_named() {
+    let cluster = |name: &str, nodes: u8| {
+        format!(
+            "---\napiVersion: cluster.kubernetes-fleet.io/v1beta1\nkind: MemberCluster\nmetadata: {{name: {name}}}\nspec: {{}}\n\
+             status:\n  conditions: [{{type: Joined, status: 'True'}}]\n  \
+             agentStatus: [{{type: MemberAgent, conditions: [{{type: Joined, status: 'True'}}, {{type: Healthy, status: 'True'}}]}}]\n  \
+             properties: {{kubernetes-fleet.io/node-count: {{value: '{nodes}'}}}}\n"
+        )
+    };
+    let policy = "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {name: large}\nspec:\n  \
+                  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]\n  \
+                  policy: {placementType: PickAll, affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {\
+                  clusterSelectorTerms: [{propertySelector: {matchExpressions: [{name: kubernetes-fleet.io/node-count, operator: Ge, values: ['3']}]}}]}}}}\n";
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let sandbox = Sandbox::new().file("hub.yaml", &(cluster("m1", 2) + &cluster("m2", 5)));
+    sandbox.run("snapshot -f hub.yaml --out snapshot").code(0);
+    sandbox.write("repo/policy.yaml", policy);
+    sandbox.write("repo/shop.yaml", namespace);
+    let ran = sandbox.run("explain namespace/shop repo --snapshot snapshot").code(0);
+    let words = "  m2: its properties: kubernetes-fleet.io/node-count 5; without it: no cluster\n";
+    assert!(ran.out.contains(words), "{}", ran.out);
+    assert!(!ran.out.contains("m1: its properties"), "{}", ran.out);
+}
+
+#[test]
 fn a_file_that_is_not_a_plan_is_not_a_memory() {
     let sandbox = Sandbox::web().file("other.yaml", "a: b\n").file("other.json", r#"{"a": "b"}"#);
     sandbox.write(".federateignore", "other.*");

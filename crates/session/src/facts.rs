@@ -1,8 +1,10 @@
 //! Which facts of a snapshot decide where an object is placed.
 //!
 //! A fact decides if the control plane decides otherwise without it: the object is decided about again, with the same
-//! policies, without its earlier placement, or with one cluster that has no taint, is ready, or has any amount of free
-//! resources.
+//! policies, without its earlier placement, or with one cluster that has no taint, is ready, serves every kind, has any
+//! amount of free resources, or has no properties.
+
+use std::collections::BTreeMap;
 
 use federate_dialect::{ControlPlane, Placement, Previous};
 use federate_engine::{Engine, Settings};
@@ -16,8 +18,13 @@ use crate::Session;
 type Without = fn(&Cluster) -> Option<(Cluster, String)>;
 
 /// The kinds of facts about a cluster.
-const KINDS: [(&str, Without); 4] =
-    [("taint", untainted), ("condition", ready), ("api", serving), ("capacity", spacious)];
+const KINDS: [(&str, Without); 5] = [
+    ("taint", untainted),
+    ("condition", ready),
+    ("api", serving),
+    ("capacity", spacious),
+    ("property", plain),
+];
 
 impl Session {
     /// The facts of the snapshot that decide about an object; none without a snapshot.
@@ -135,6 +142,17 @@ fn serving(cluster: &Cluster) -> Option<(Cluster, String)> {
     let Apis::Listed(apis) = &cluster.apis else { return None };
     let fact = format!("the {} kinds that it serves", apis.len());
     Some((Cluster { apis: Apis::All, apis_complete: true, ..cluster.clone() }, fact))
+}
+
+/// The properties that a member reports of its nodes.
+fn plain(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let properties: Vec<String> =
+        cluster.properties.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if properties.is_empty() {
+        return None;
+    }
+    let other = Cluster { properties: BTreeMap::new(), ..cluster.clone() };
+    Some((other, format!("its properties: {}", properties.join(", "))))
 }
 
 /// The free resources, without which any amount fits.
