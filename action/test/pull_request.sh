@@ -53,7 +53,7 @@ run 0 INPUT_COMMAND=diff INPUT_BASE=main INPUT_HEAD="$head"
 called "check --rev=$head -o json -- .
 diff --from=$base.. --to=$head -o markdown --link=https://github.com/acme/shop/blob/$head --keep-going -- ."
 
-# A pull request never commits unless the inputs say so, but the branch's plan is the memory of all commands.
+# A pull request never commits unless the inputs say so, but all commands start from the plan of the branch.
 play
 run 0 INPUT_BRANCH=env/rendered INPUT_ARGS=--fail-on=unmatched
 called "check --fail-on=unmatched --previous=$rendered:placements.yaml -o json -- .

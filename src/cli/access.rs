@@ -14,7 +14,7 @@ pub(super) struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Reach member clusters through the hub that this context leads to
+    /// Reach member clusters with the addresses and credentials of the control plane in this context
     ///
     /// federate reads the inventory objects and Secrets on the hub for addresses and credentials, as the
     /// control plane does. A repo whose inventory names other addresses or Secrets is refused. Clusters

@@ -202,6 +202,7 @@ impl WhatIf {
             api_version: federate_dialect::plan::API_VERSION,
             kind: "WhatIfEach",
             each: unit.name(),
+            pairs: self.pairs,
             scenario: words,
             rows,
         };

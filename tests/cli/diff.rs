@@ -85,7 +85,7 @@ main → work tree: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
 Deleted from clusters
   - m1: Deployment shop/web
 
-Where things run
+Placement changes
   ~ Deployment shop/web moved, 4 replicas
       2 → –            m1
       2 → 4            m2
@@ -101,6 +101,12 @@ Where things run
 
 `main` → `work tree`
 
+#### Deleted from clusters
+
+- `m1`: `Deployment shop/web`
+
+#### Totals
+
 | | before | after | |
 |---|--:|--:|--:|
 | Clusters | 2 | 2 |  |
@@ -113,11 +119,7 @@ Where things run
 | `m1` | −2 |  |  | 1 |
 | `m2` | +2 |  | 1 |  |
 
-#### Deleted from clusters
-
-- `m1`: `Deployment shop/web`
-
-#### Where things run
+#### Placement changes
 
 | object | clusters | before | after | why |
 |---|---|--:|--:|---|
@@ -137,7 +139,7 @@ fn a_template_that_changes() {
         "\
 main → work tree: 2 manifests changed in 2 clusters
 
-What changes
+Manifest changes
   ~ Deployment shop/web in m1, m2
       /spec/template/spec/containers[name=web]/image: nginx:1.27 → nginx:1.28
     @@ -15,4 +15,4 @@
@@ -169,7 +171,7 @@ fn a_move_and_a_change_are_both_shown() {
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
     let out = sandbox.run("diff --from main").code(1).out;
     assert!(out.contains("Deployment shop/web moved, 4 replicas"), "{out}");
-    assert!(out.contains("~ Deployment shop/web in m2\n"), "{out}");
+    assert!(out.contains("~ Deployment shop/web in m2 (new there, compared with other clusters)\n"), "{out}");
     assert!(out.contains("/image: nginx:1.27 → nginx:1.28"), "{out}");
     let json = sandbox.run("diff --from main -o json").code(1).json();
     assert_eq!(json["objects"][0]["kind"], "added");
@@ -182,7 +184,7 @@ fn replicas_are_shown_once() {
     sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 7"));
     let out = sandbox.run("diff --from main").code(1).out;
     assert!(out.contains("Deployment shop/web scaled, 4 → 7 replicas"), "{out}");
-    assert!(!out.contains("What changes"), "{out}");
+    assert!(!out.contains("Manifest changes"), "{out}");
 }
 
 #[test]
@@ -300,7 +302,7 @@ fn errors_of_either_side_are_reported() {
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
     let ran = sandbox.run("diff --from main").code(1);
     assert!(ran.err.starts_with("in main: broken.yaml:2: error[invalid-yaml]: "), "{}", ran.err);
-    assert!(ran.out.contains("No longer found\n  error[invalid-yaml]"), "{}", ran.out);
+    assert!(ran.out.contains("Resolved findings\n  error[invalid-yaml]"), "{}", ran.out);
     commit(&sandbox);
     let ran = sandbox.run("diff --from main --to main~1").code(2);
     assert_eq!(ran.out, "");
@@ -436,7 +438,7 @@ fn quiet_leaves_the_summary_and_the_warnings_out() {
     sandbox.write("c.yaml", configs(1, "a"));
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
     let out = sandbox.run("diff -q --from main").code(1).out;
-    assert!(out.starts_with("What changes\n") && !out.contains("New findings"), "{out}");
+    assert!(out.starts_with("Manifest changes\n") && !out.contains("New findings"), "{out}");
 }
 
 #[test]

@@ -208,6 +208,55 @@ fn the_facts_that_decided_are_named() {
 }
 
 #[test]
+fn the_state_of_a_cluster_decides_about_federated_objects() {
+    let cluster = |name: &str, ready: &str| {
+        format!(
+            "---\napiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {{name: {name}, namespace: kube-federation-system}}\n\
+             spec: {{apiEndpoint: 'https://{name}:6443', secretRef: {{name: {name}}}}}\nstatus: {{conditions: [{{type: Ready, status: '{ready}'}}]}}\n"
+        )
+    };
+    let web = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedDeployment\nmetadata: {name: web, namespace: shop}\nspec:\n  \
+               template: {spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: c}]}}}}\n  \
+               placement: {clusterSelector: {}}\n---\n\
+               apiVersion: scheduling.kubefed.io/v1alpha1\nkind: ReplicaSchedulingPreference\nmetadata: {name: web, namespace: shop}\n\
+               spec: {targetKind: FederatedDeployment, totalReplicas: 4}\n---\n\
+               apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+               apiVersion: types.kubefed.io/v1beta1\nkind: FederatedNamespace\nmetadata: {name: shop, namespace: shop}\n\
+               spec: {placement: {clusterSelector: {}}}\n";
+    let sandbox = Sandbox::new().file("hub.yaml", &(cluster("m1", "False") + &cluster("m2", "True")));
+    sandbox.run("snapshot -f hub.yaml --out snapshot").code(0);
+    sandbox.write("repo/web.yaml", web);
+    let ran = sandbox.run("explain deployment/web repo --snapshot snapshot").code(0);
+    let words = "  m1: it is not ready; without it: m1 (2), m2 (2)\n";
+    assert!(ran.out.contains(words), "{}", ran.out);
+}
+
+#[test]
+fn the_number_of_nodes_that_decided_is_named() {
+    let cluster = |name: &str, nodes: u8| {
+        format!(
+            "---\napiVersion: cluster.kubernetes-fleet.io/v1beta1\nkind: MemberCluster\nmetadata: {{name: {name}}}\nspec: {{}}\n\
+             status:\n  conditions: [{{type: Joined, status: 'True'}}]\n  \
+             agentStatus: [{{type: MemberAgent, conditions: [{{type: Joined, status: 'True'}}, {{type: Healthy, status: 'True'}}]}}]\n  \
+             properties: {{kubernetes-fleet.io/node-count: {{value: '{nodes}'}}}}\n"
+        )
+    };
+    let policy = "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {name: large}\nspec:\n  \
+                  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]\n  \
+                  policy: {placementType: PickAll, affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {\
+                  clusterSelectorTerms: [{propertySelector: {matchExpressions: [{name: kubernetes-fleet.io/node-count, operator: Ge, values: ['3']}]}}]}}}}\n";
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let sandbox = Sandbox::new().file("hub.yaml", &(cluster("m1", 2) + &cluster("m2", 5)));
+    sandbox.run("snapshot -f hub.yaml --out snapshot").code(0);
+    sandbox.write("repo/policy.yaml", policy);
+    sandbox.write("repo/shop.yaml", namespace);
+    let ran = sandbox.run("explain namespace/shop repo --snapshot snapshot").code(0);
+    let words = "  m2: its properties: kubernetes-fleet.io/node-count 5; without it: no cluster\n";
+    assert!(ran.out.contains(words), "{}", ran.out);
+    assert!(!ran.out.contains("m1: its properties"), "{}", ran.out);
+}
+
+#[test]
 fn a_file_that_is_not_a_plan_is_not_a_memory() {
     let sandbox = Sandbox::web().file("other.yaml", "a: b\n").file("other.json", r#"{"a": "b"}"#);
     sandbox.write(".federateignore", "other.*");

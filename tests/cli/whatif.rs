@@ -47,9 +47,9 @@ OBJECT               LOST  REGAINED  LEFT
 Deployment shop/web     3         0     3
 
 Free after that
-CLUSTER  TIGHTEST      FREE
-m2            cpu  10 of 20  50 %
-m3            cpu  10 of 20  50 %
+CLUSTER  LEAST FREE      FREE
+m2              cpu  10 of 20  50 %
+m3              cpu  10 of 20  50 %
 
 3 replicas lost, 0 regained, 3 missing
 ";
@@ -104,7 +104,7 @@ fn each_cluster_is_lost_in_turn_the_worst_first() {
     repo.write("pinned.json", pinned.to_string());
     let web = repo.read("web.json").replace("\"web\"", "\"pinned\"");
     repo.write("pinned-web.json", web);
-    let table = "CLUSTER  MOVED  LOST  REGAINED  MISSING     TIGHTEST  RUNS NOWHERE
+    let table = "CLUSTER  MOVED  LOST  REGAINED  MISSING   LEAST FREE  RUNS NOWHERE
 m3           0     7         0        7  m1 cpu 50 %  Deployment shop/pinned
 m1           0     3         0        3  m2 cpu 50 %
 m2           0     2         0        2  m1 cpu 50 %

@@ -17,9 +17,11 @@ use super::strategy;
 use super::{Write, normalize};
 
 mod misplaced;
+mod others;
 mod path;
 mod pods;
 mod releases;
+mod scheduling;
 mod words;
 
 pub use path::near_path;
@@ -71,6 +73,7 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
         let mut refused = refusals(kind, object);
         if kind.custom.is_none() {
             refused.extend(pods::problems(&kind.kind, object));
+            refused.extend(others::problems(&kind.kind, object));
             refused.extend(encoded(kind, object));
             refused.extend(definition(kind, object));
         }
@@ -137,14 +140,16 @@ impl Lint<'_> {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
         let message = format!("{place} has no field `{key}`");
-        let elsewhere = || misplaced::path(&self.kind.schema, parent, key);
-        let help = match nearest(key, known) {
-            Some(near) => Some(format!("did you mean `{near}`?")),
-            None => match misplaced::renamed(key).filter(|_| self.kind.custom.is_none()) {
-                Some(new) => Some(format!("write it as `{new}`")),
-                None => elsewhere().map(|path| format!("the field belongs to `{path}`")),
-            },
-        };
+        let renamed = || misplaced::renamed(key).filter(|_| self.kind.custom.is_none());
+        let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));
+        let meant = |name: &str| format!("did you mean `{name}`?");
+        let help = nearest(key, known)
+            .map(meant)
+            .or_else(|| renamed().map(|new| format!("write it as `{new}`")))
+            .or_else(|| belongs(misplaced::deeper(&self.kind.schema, parent, key)))
+            // `configMap` for `configMapRef`, `name` for `secretName`.
+            .or_else(|| misplaced::longer(key, known).map(meant))
+            .or_else(|| belongs(misplaced::anywhere(&self.kind.schema, key)));
         let help =
             help.or_else(|| (known.len() <= 12).then(|| format!("its fields are {}", known.join(", "))));
         self.add(Effect::Dropped, message, help);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rayon::prelude::*;
 
 use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::patch;
@@ -153,7 +154,8 @@ impl<'a> Engine<'a> {
             };
             (dialect.name(), dialect.open(input))
         };
-        let planes = Arc::new(dialects.iter().map(open).collect());
+        let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
+        let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
         Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
     }
 

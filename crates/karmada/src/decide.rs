@@ -329,7 +329,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// Why the object is scheduled; `None` if the previous placement is kept.
     pub(super) fn trigger(&self) -> Option<&'static str> {
         let Some(previous) = self.previous else {
-            return Some("the previous plan, if any, does not place it");
+            return Some("no previous plan places it");
         };
         let before = self.memory.applied_placement.as_ref();
         let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));

@@ -174,7 +174,7 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
         };
         if by_capacity && decision.workload.replicas > 0 && refusal.is_none() {
             match cluster.capacity {
-                Some(_) => why.push_str(&format!("; {} more replicas fit there", available[index])),
+                Some(_) => why.push_str(&format!("; {} replicas were available", available[index])),
                 None => why.push_str("; its free resources are not known"),
             }
         }

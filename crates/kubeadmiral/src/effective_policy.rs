@@ -190,6 +190,7 @@ pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
     let words = [
         word(keys::SCHEDULING_MODE, divides(template).is_some(), "`Duplicate` or `Divide`"),
         word(keys::STICKY, flag(template, keys::STICKY).is_some(), "`true` or `false`"),
+        word(keys::CONFLICTS, template.annotation(keys::CONFLICTS) == Some("adopt"), "`adopt`"),
         word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
     ];
     let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);

@@ -25,6 +25,7 @@ pub(super) const FOLLOWERS: &str = "kubeadmiral.io/followers";
 pub(super) const FOLLOWS: &str = "kubeadmiral.io/follows-object";
 pub(super) const DISABLE_FOLLOWING: &str = "kubeadmiral.io/disable-following";
 pub(super) const MIGRATION: &str = "kubeadmiral.io/migration-configuration";
+pub(super) const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
 pub(super) const DRY_RUN: &str = "kubeadmiral.io/dry-run";
 
 /// Every annotation that stays with the control plane.
@@ -34,7 +35,7 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
     STICKY,
     "kubeadmiral.io/no-auto-propagation",
     "kubeadmiral.io/orphan",
-    "kubeadmiral.io/conflict-resolution",
+    CONFLICTS,
     "kubeadmiral.io/clusters-to-adopt",
     TOLERATIONS,
     PLACEMENTS,

@@ -226,7 +226,7 @@ impl<'a> KubeFedPlane<'a> {
         for object in valid(Role::Bundle) {
             let read = match types.get(&object.id) {
                 Some(kind) => Federated::new(object, kind),
-                None => Err(validate::unknown_type(object, &config)),
+                None => Err(validate::unknown_type(object, &config, &types)),
             };
             match read {
                 Ok(one) => federated.push(one),
@@ -366,7 +366,7 @@ impl ControlPlane for KubeFedPlane<'_> {
 
     fn examine(&self) -> Vec<Finding> {
         let keys = self.templates.iter().flat_map(|template| v1::unknown_keys(template));
-        keys.chain(validate::outvoted(self)).collect()
+        keys.chain(validate::outvoted(self)).chain(validate::placements::findings(self)).collect()
     }
 
     fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {

@@ -95,6 +95,11 @@ impl Types {
         Self(by_name.into_values().collect())
     }
 
+    /// The kinds of federated objects.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|(_, kind)| kind.as_str())
+    }
+
     /// The type of a federated object.
     pub(super) fn get(&self, federated: &ObjectRef) -> Option<&FederatedType> {
         self.0.get(&(federated.group().to_owned(), federated.kind.clone()))

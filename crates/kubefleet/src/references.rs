@@ -6,6 +6,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
 use super::PLACEMENT_GROUP;
+use super::overrides::variables;
 
 /// The references of one object.
 pub(super) fn of(object: &Object) -> References {
@@ -29,6 +30,16 @@ pub(super) fn of(object: &Object) -> References {
             }
             for rule in spec.field("policy").field("overrideRules").items() {
                 terms(&mut all, &rule.field("clusterSelector"));
+                for patch in rule.field("jsonPatchOverrides").items() {
+                    let value = patch.field("value");
+                    all.cluster_labels.extend(variables::labels(value.value()).into_iter().map(|key| {
+                        Requirement {
+                            of: ClusterProperty::Label(key),
+                            pointer: value.pointer().to_owned(),
+                            values: Vec::new(),
+                        }
+                    }));
+                }
             }
             overridden(&mut all, object, &spec.field("placement"));
         }

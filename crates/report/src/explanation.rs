@@ -129,7 +129,7 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fact {
-    /// `placement`, `taint`, `condition`, `api` or `capacity`.
+    /// `placement`, `taint`, `condition`, `api`, `capacity` or `property`.
     pub kind: &'static str,
     /// The cluster that it is about; `None` for an earlier placement.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -47,6 +47,8 @@ pub struct WhatIfEach<'a> {
     pub kind: &'static str,
     /// What is lost: `cluster`, `zone`, `region` or `provider`.
     pub each: &'static str,
+    /// Whether two of them are lost together.
+    pub pairs: bool,
     /// The events that happen before, as given on the command line.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub scenario: &'a [String],
@@ -219,7 +221,7 @@ impl<'a> WhatIf<'a> {
             ]
         };
         let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
-        table(out, ["CLUSTER", "TIGHTEST", "FREE", "", ""], &rows, style);
+        table(out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
         if let Some(more) = self.capacity.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
@@ -303,7 +305,7 @@ impl WhatIfEach<'_> {
         let known = self.rows.iter().any(|row| row.tightest.is_some());
         let rows: Vec<[String; 7]> = self.rows.iter().map(cells).collect();
         let mut out = String::new();
-        let tightest = if known { "TIGHTEST" } else { "" };
+        let tightest = if known { "LEAST FREE" } else { "" };
         let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", tightest, "RUNS NOWHERE"];
         if known {
             table(&mut out, head, &rows, style);
@@ -312,7 +314,11 @@ impl WhatIfEach<'_> {
             table(&mut out, without_tightest(head), &rows, style);
         }
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
-        let all = counted(self.rows.len(), self.each);
+        let all = match (self.pairs, self.rows.len()) {
+            (false, number) => counted(number, self.each),
+            (true, 1) => format!("1 pair of {}s", self.each),
+            (true, number) => format!("{number} pairs of {}s", self.each),
+        };
         let words =
             format!("{safe} of {all} can be lost without missing replicas or objects that run nowhere");
         let _ = writeln!(out, "\n{}", style.bold(&words));

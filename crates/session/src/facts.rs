@@ -1,8 +1,10 @@
 //! Which facts of a snapshot decide where an object is placed.
 //!
 //! A fact decides if the control plane decides otherwise without it: the object is decided about again, with the same
-//! policies, without its earlier placement, or with one cluster that has no taint, is ready, or has any amount of free
-//! resources.
+//! policies, without its earlier placement, or with one cluster that has no taint, is ready, serves every kind, has any
+//! amount of free resources, or has no properties.
+
+use std::collections::BTreeMap;
 
 use federate_dialect::{ControlPlane, Placement, Previous};
 use federate_engine::{Engine, Settings};
@@ -16,18 +18,25 @@ use crate::Session;
 type Without = fn(&Cluster) -> Option<(Cluster, String)>;
 
 /// The kinds of facts about a cluster.
-const KINDS: [(&str, Without); 4] =
-    [("taint", untainted), ("condition", ready), ("api", serving), ("capacity", spacious)];
+const KINDS: [(&str, Without); 5] = [
+    ("taint", untainted),
+    ("condition", ready),
+    ("api", serving),
+    ("capacity", spacious),
+    ("property", plain),
+];
 
 impl Session {
     /// The facts of the snapshot that decide about an object; none without a snapshot.
     pub(crate) fn facts(&self, object: &ObjectRef) -> Vec<Fact> {
         let Some(stored) = self.snapshot() else { return Vec::new() };
-        let row = self.plan().placements.iter().find(|row| row.object == *object);
-        let Some(row) = row else { return Vec::new() };
-        let policy = row.policy.as_ref();
-        let deciding =
-            WithoutFact { session: self, row, subjects: policy.into_iter().chain([object]).collect() };
+        let row_of = |object: &ObjectRef| self.plan().placements.iter().find(|row| row.object == *object);
+        let Some(row) = row_of(object) else { return Vec::new() };
+        // Without a policy, it goes where the object goes that needs it.
+        let leader = row.required_by.first().filter(|_| row.policy.is_none()).and_then(row_of);
+        let row = leader.unwrap_or(row);
+        let object = &row.object;
+        let deciding = WithoutFact { session: self, row, subjects: self.subjects_of(row) };
         let before = deciding.decide(self.clusters(), self.settings());
         let mut facts = Vec::new();
         let earlier = self.settings().previous.of(object);
@@ -55,12 +64,23 @@ impl Session {
     }
 }
 
+impl Session {
+    /// The object of a row, the policy that places it, and the object that contains it: a control plane decides about
+    /// one of them.
+    fn subjects_of(&self, row: &Placement) -> Vec<ObjectRef> {
+        let engine = self.engine();
+        let wrapped = engine.plane(&row.dialect).map(ControlPlane::wrapped).unwrap_or_default();
+        let around = wrapped.into_iter().filter(|(_, inner)| *inner == row.object).map(|(outer, _)| outer);
+        row.policy.iter().chain([&row.object]).cloned().chain(around).collect()
+    }
+}
+
 /// Decides about one object in other circumstances.
 struct WithoutFact<'s> {
     session: &'s Session,
     row: &'s Placement,
-    /// The object, and the policy that places it: a control plane decides about one of them.
-    subjects: Vec<&'s ObjectRef>,
+    /// What the control plane decides about.
+    subjects: Vec<ObjectRef>,
 }
 
 impl WithoutFact<'_> {
@@ -135,6 +155,17 @@ fn serving(cluster: &Cluster) -> Option<(Cluster, String)> {
     let Apis::Listed(apis) = &cluster.apis else { return None };
     let fact = format!("the {} kinds that it serves", apis.len());
     Some((Cluster { apis: Apis::All, apis_complete: true, ..cluster.clone() }, fact))
+}
+
+/// The properties that a member reports of its nodes.
+fn plain(cluster: &Cluster) -> Option<(Cluster, String)> {
+    let properties: Vec<String> =
+        cluster.properties.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if properties.is_empty() {
+        return None;
+    }
+    let other = Cluster { properties: BTreeMap::new(), ..cluster.clone() };
+    Some((other, format!("its properties: {}", properties.join(", "))))
 }
 
 /// The free resources, without which any amount fits.

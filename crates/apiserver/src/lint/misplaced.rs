@@ -18,12 +18,22 @@ pub(super) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
 }
 
+/// The only field whose name begins or ends with the one that was written.
+pub(super) fn longer<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    let written = key.to_ascii_lowercase();
+    let is_longer = |known: &&&str| {
+        let known = known.to_ascii_lowercase();
+        written.len() >= 4 && (known.starts_with(&written) || known.ends_with(&written))
+    };
+    let mut all = known.iter().filter(is_longer);
+    all.next().filter(|_| all.next().is_none()).copied()
+}
+
 /// How deep the search goes.
 const DEEPEST: usize = 6;
 
-/// The path of the mapping nearest to the object's root that has the field, such as `spec.template.spec`, in the
-/// mapping at `parent` (a JSON pointer) if possible, else anywhere.
-pub(super) fn path(schema: &Type, parent: &str, key: &str) -> Option<String> {
+/// The path of the nearest mapping with the field below the mapping at `parent` (a JSON pointer).
+pub(super) fn deeper(schema: &Type, parent: &str, key: &str) -> Option<String> {
     let tokens: Vec<&str> = parent.split('/').skip(1).collect();
     let mut at = schema;
     for token in &tokens {
@@ -32,8 +42,12 @@ pub(super) fn path(schema: &Type, parent: &str, key: &str) -> Option<String> {
             other => other.parts()?.get(token)?,
         };
     }
-    let here: Vec<String> = tokens.iter().map(|token| (*token).to_owned()).collect();
-    below(at, here, key).or_else(|| below(schema, Vec::new(), key))
+    below(at, tokens.iter().map(|token| (*token).to_owned()).collect(), key)
+}
+
+/// The path of the mapping with the field that is nearest to the object's root, such as `spec.template.spec`.
+pub(super) fn anywhere(schema: &Type, key: &str) -> Option<String> {
+    below(schema, Vec::new(), key)
 }
 
 /// The nearest mapping below a type that declares the field.
@@ -93,6 +107,15 @@ mod tests {
     use crate::schema::builtin;
 
     #[test]
+    fn a_part_of_the_name_of_one_field_is_that_field() {
+        let known = ["items", "secretName", "defaultMode"];
+        for (key, want) in [("name", Some("secretName")), ("mode", Some("defaultMode")), ("e", None)] {
+            assert_eq!(longer(key, &known), want, "{key}");
+        }
+        assert_eq!(longer("name", &["secretName", "claimName"]), None);
+    }
+
+    #[test]
     fn the_nearest_mapping_with_the_field_is_found() {
         let deployment = builtin("Deployment").unwrap();
         for (parent, key, want) in [
@@ -102,7 +125,8 @@ mod tests {
             ("/spec/template/spec/containers/0", "replicas", Some("spec")),
             ("/spec", "unheard", None),
         ] {
-            assert_eq!(path(deployment, parent, key).as_deref(), want, "{parent} {key}");
+            let found = deeper(deployment, parent, key).or_else(|| anywhere(deployment, key));
+            assert_eq!(found.as_deref(), want, "{parent} {key}");
         }
     }
 }

@@ -10,6 +10,10 @@ use crate::schema::Type;
 /// What to do about a path (a JSON pointer) that does not exist in an object: the nearest one by the kind's schema, or
 /// that the object does not set the field.
 pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
+    let slashed = path.replace('.', "/");
+    if slashed != path && object.pointer(&slashed).is_some() {
+        return Some(format!("did you mean `{slashed}`?"));
+    }
     let (mut ty, mut at) = (Some(&kind.schema), Some(object));
     let (mut fixed, mut changed) = (String::new(), false);
     for token in path.split('/').skip(1) {
@@ -62,6 +66,7 @@ mod tests {
         let kind = Kind::builtin("apps/v1", "Deployment").unwrap();
         let object = json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{}]}}}});
         for (path, want) in [
+            ("/spec.replicas", Some("did you mean `/spec/replicas`?")),
             ("/spec/replcas", Some("did you mean `/spec/replicas`?")),
             (
                 "/spec/templat/spec/container/0/image",

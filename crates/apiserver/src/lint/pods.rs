@@ -9,13 +9,30 @@ use serde_json::Value;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::schema::{Cursor, nearest};
 
-use super::{Effect, Problem, words};
+use super::{Effect, Problem, scheduling, words};
 
 /// Resources with a meaning of their own; others need a domain, such as `nvidia.com/gpu`.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "storage"];
 
 /// The handlers of probes.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+
+/// The whole numbers of probes.
+const PROBE_NUMBERS: [&str; 5] =
+    ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
+
+/// The fields of its pod that a variable can have, other than single labels and annotations.
+const FIELD_PATHS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
 
 /// The pointer to the spec of an object's pods.
 fn spec_of(kind: &str) -> Option<&'static str> {
@@ -39,13 +56,7 @@ pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
     }
     found.volumes(&spec.field("volumes"));
     found.one_of(&spec.field("dnsPolicy"), &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]);
-    for toleration in spec.field("tolerations").items() {
-        found.one_of(&toleration.field("operator"), &["Equal", "Exists", "Lt", "Gt"]);
-        found.one_of(&toleration.field("effect"), &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
-    }
-    for constraint in spec.field("topologySpreadConstraints").items() {
-        found.one_of(&constraint.field("whenUnsatisfiable"), &["DoNotSchedule", "ScheduleAnyway"]);
-    }
+    scheduling::problems(&mut found, &spec);
     found.0
 }
 
@@ -65,16 +76,17 @@ pub(super) fn is_plain(kind: &str, pointer: &str, text: &str) -> bool {
         }
 }
 
-struct Pods(Vec<Problem>);
+/// The problems of the pods of an object.
+pub(super) struct Pods(Vec<Problem>);
 
 impl Pods {
-    fn refuse(&mut self, at: &Cursor<'_>, why: &str, help: Option<String>) {
+    pub(super) fn refuse(&mut self, at: &Cursor<'_>, why: &str, help: Option<String>) {
         let pointer = at.pointer().to_owned();
         let message = format!("{} {why}", words::field(&pointer));
         self.0.push(Problem { pointer, effect: Effect::Refused, message, help });
     }
 
-    fn one_of(&mut self, at: &Cursor<'_>, allowed: &[&str]) {
+    pub(super) fn one_of(&mut self, at: &Cursor<'_>, allowed: &[&str]) {
         let text = at.text();
         if !text.is_empty() && !allowed.contains(&text) {
             let why = format!("is `{text}`, but must be one of {}", allowed.join(", "));
@@ -101,7 +113,7 @@ impl Pods {
         self.variables(&container.field("env"));
         self.resources(&container.field("resources"));
         for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-            self.probe(&container.field(probe));
+            self.probe(&container.field(probe), probe == "readinessProbe");
         }
         let mut paths = BTreeSet::new();
         for mount in container.field("volumeMounts").items() {
@@ -153,6 +165,11 @@ impl Pods {
             } else if name.text().contains('=') {
                 self.refuse(&name, "must not contain `=`", Some("write the value under `value`".to_owned()));
             }
+            let path = from.field("fieldRef").field("fieldPath");
+            let entry = ["metadata.labels['", "metadata.annotations['"];
+            if !entry.iter().any(|start| path.text().starts_with(start) && path.text().ends_with("']")) {
+                self.one_of(&path, &FIELD_PATHS);
+            }
             if from.filled() && !variable.field("value").text().is_empty() {
                 self.refuse(
                     &from,
@@ -193,9 +210,20 @@ impl Pods {
         }
     }
 
-    fn probe(&mut self, probe: &Cursor<'_>) {
+    fn probe(&mut self, probe: &Cursor<'_>, may_repeat: bool) {
         if !probe.present() {
             return;
+        }
+        for key in PROBE_NUMBERS {
+            let number = probe.field(key);
+            if number.integer() < 0 {
+                self.refuse(&number, &format!("is {}, but must not be negative", number.integer()), None);
+            }
+        }
+        let successes = probe.field("successThreshold");
+        if !may_repeat && successes.integer() > 1 {
+            let help = "remove it; only a readiness probe can ask for several successes";
+            self.refuse(&successes, "must be 1", Some(help.to_owned()));
         }
         let handlers = HANDLERS.iter().filter(|handler| probe.field(handler).present()).count();
         if handlers != 1 {
@@ -210,6 +238,16 @@ impl Pods {
             } else if port.value().is_number() && !(1..=65535).contains(&port.integer()) {
                 self.refuse(&port, "is not between 1 and 65535", None);
             }
+        }
+    }
+
+    /// Checks the permissions of a file.
+    fn mode(&mut self, mode: &Cursor<'_>) {
+        let bits = mode.integer();
+        if !(0..=0o777).contains(&bits) {
+            let octal = bits > 0 && bits <= 7777 && !bits.to_string().contains(['8', '9']);
+            let help = octal.then(|| format!("write it in octal: `0{bits}`"));
+            self.refuse(mode, &format!("is {bits}, but permissions are between 0 and 0777 (octal)"), help);
         }
     }
 
@@ -228,6 +266,10 @@ impl Pods {
                 self.refuse(&volume, "has no volume type", Some(help.to_owned()));
             } else if sources > 1 {
                 self.refuse(&volume, "has more than one volume type", Some("keep one of them".to_owned()));
+            }
+            for source in ["configMap", "secret", "downwardAPI", "projected"].map(|key| volume.field(key)) {
+                self.mode(&source.field("defaultMode"));
+                source.field("items").items().for_each(|item| self.mode(&item.field("mode")));
             }
         }
     }

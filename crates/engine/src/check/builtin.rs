@@ -68,7 +68,7 @@ pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
             let message = format!("Kubernetes has no API group `{group}`");
             near.then(|| api_version(message, format!("did you mean `{right}`?"), "unknown-group"))?
         }
-        (None, None) => of_crd(defined, object),
+        (None, None) => of_crd(defined, object).or_else(|| of_other_group(defined, object)),
     }
 }
 
@@ -81,6 +81,20 @@ fn of_crd(defined: &Defined, object: &Object) -> Option<Finding> {
         format!("no CRD of the repo defines the kind `{}` of `{}`", object.id.kind, object.id.group());
     Some(
         Finding::warning("unknown-kind", object, message).at("/kind").help(format!("did you mean `{near}`?")),
+    )
+}
+
+/// The finding about a group that is nearly the one in which a CRD defines the kind.
+fn of_other_group(defined: &Defined, object: &Object) -> Option<Finding> {
+    let of_kind = defined.0.iter().filter(|(_, kind)| *kind == object.id.kind);
+    let groups: Vec<&str> = of_kind.map(|(group, _)| group.as_str()).collect();
+    let near = nearest(object.id.group(), &groups)?;
+    let message =
+        format!("no CRD of the repo defines {} in the API group `{}`", object.id.kind, object.id.group());
+    Some(
+        Finding::warning("unknown-group", object, message)
+            .at("/apiVersion")
+            .help(format!("did you mean the group `{near}`?")),
     )
 }
 

@@ -18,6 +18,8 @@ mod keys;
 mod lookalike;
 mod objects;
 mod overrides;
+mod pods;
+mod rbac;
 mod releases;
 mod selectors;
 mod services;
@@ -75,6 +77,8 @@ impl Engine<'_> {
         found.extend(objects::missing(self.repo, &references));
         found.extend(workloads::missing(self.repo, &wrapped));
         found.extend(services::mistyped(self.repo));
+        found.extend(pods::findings(self.repo));
+        found.extend(rbac::findings(self.repo));
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
         let selectors = selectors::without_match(self.repo, &references, unused, &misspelt, unread.as_ref());

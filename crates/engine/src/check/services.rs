@@ -1,4 +1,5 @@
-//! Services that nearly select the pods of a workload in the repo, and ports that these pods do not have.
+//! Services, budgets and network policies that nearly select the pods of a workload in the repo, and ports that the pods
+//! of a Service do not have.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,21 @@ struct Pods<'r> {
     ports: Vec<&'r str>,
 }
 
+/// Kinds that select pods: the API group, the kind, and the pointer to the labels.
+const SELECTORS: [(&str, &str, &str); 3] = [
+    ("", "Service", "/spec/selector"),
+    ("policy", "PodDisruptionBudget", "/spec/selector/matchLabels"),
+    ("networking.k8s.io", "NetworkPolicy", "/spec/podSelector/matchLabels"),
+];
+
 /// The findings.
 pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     let templates = || repo.templates.iter().map(|template| &template.object);
-    let services: Vec<&Object> =
-        templates().filter(|object| object.id.group().is_empty() && object.id.kind == "Service").collect();
+    let selecting = |object: &Object| {
+        SELECTORS.iter().find(|(group, kind, _)| object.id.group() == *group && object.id.kind == *kind)
+    };
+    let services: Vec<(&Object, &str)> =
+        templates().filter_map(|object| selecting(object).map(|(.., labels)| (object, *labels))).collect();
     if services.is_empty() {
         return Vec::new();
     }
@@ -32,9 +43,9 @@ pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     for object in templates() {
         pods.entry(object.id.namespace.as_deref()).or_default().extend(pods_of(object));
     }
-    let of = |service: &Object| {
+    let of = |(service, labels): (&Object, &str)| {
         let here = pods.get(&service.id.namespace.as_deref());
-        findings(service, here.map_or(&[][..], Vec::as_slice))
+        findings(service, labels, here.map_or(&[][..], Vec::as_slice))
     };
     services.into_iter().flat_map(of).collect()
 }
@@ -52,10 +63,10 @@ fn pods_of(object: &Object) -> Option<Pods<'_>> {
     })
 }
 
-fn findings(service: &Object, pods: &[Pods<'_>]) -> Vec<Finding> {
+fn findings(service: &Object, labels: &str, pods: &[Pods<'_>]) -> Vec<Finding> {
     let body = Cursor::new(&service.body);
-    let spec = body.field("spec");
-    let selector = string_map(Some(spec.field("selector").value()));
+    let place = body.below(labels);
+    let selector = string_map(Some(place.value()));
     if selector.is_empty() {
         return Vec::new();
     }
@@ -64,10 +75,10 @@ fn findings(service: &Object, pods: &[Pods<'_>]) -> Vec<Finding> {
         .filter(|pods| selector.iter().all(|(key, value)| pods.labels.get(key) == Some(value)))
         .collect();
     if selected.is_empty() {
-        return near(service, &spec, &selector, pods).into_iter().collect();
+        return near(service, &place, &selector, pods).into_iter().collect();
     }
     let known: Vec<&str> = selected.iter().flat_map(|pods| pods.ports.iter().copied()).collect();
-    let targets = spec.field("ports").items().map(|port| port.field("targetPort").clone());
+    let targets = body.field("spec").field("ports").items().map(|port| port.field("targetPort").clone());
     let missing = targets.filter(|port| !port.text().is_empty() && !known.contains(&port.text()));
     missing
         .map(|port| {
@@ -80,7 +91,7 @@ fn findings(service: &Object, pods: &[Pods<'_>]) -> Vec<Finding> {
 }
 
 /// The finding about a selector that differs from the labels of pods in one label, by a typo.
-fn near(service: &Object, spec: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>]) -> Option<Finding> {
+fn near(service: &Object, place: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>]) -> Option<Finding> {
     pods.iter().find_map(|pods| {
         let differing: Vec<(&String, &String)> =
             selector.iter().filter(|(key, value)| pods.labels.get(*key) != Some(value)).collect();
@@ -93,9 +104,11 @@ fn near(service: &Object, spec: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>
             let has = pods.labels.get(near).filter(|has| has == value)?;
             format!("{near}: {has}")
         };
-        let message =
-            format!("no pods of the repo in the namespace of the Service have the label `{key}: {value}`");
-        let at = spec.field("selector").entry(key);
+        let message = format!(
+            "no pods of the repo in the namespace of the {} have the label `{key}: {value}`",
+            service.id.kind
+        );
+        let at = place.entry(key);
         Some(
             Finding::warning("unknown-reference", service, message)
                 .at(at.pointer())

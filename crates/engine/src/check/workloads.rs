@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_kubernetes::schema::{Cursor, similar};
+use federate_kubernetes::schema::{Cursor, nearest, similar};
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::Repo;
 
@@ -84,7 +84,14 @@ impl Reference {
         let known = known.filter(|known| known.len() <= SEARCHED);
         let known: Vec<&str> = known.into_iter().flatten().copied().collect();
         let near = similar(&name, &known);
+        // The kind itself can be mistyped.
+        let named = names.iter().filter(|((_, of), all)| *of == namespace && all.contains(name.as_str()));
+        let kinds: Vec<&str> = named.map(|((kind, _), _)| *kind).collect();
+        let other = nearest(&kind, &kinds).filter(|_| consequence.is_some());
         let (what, help) = match (consequence, near) {
+            _ if other.is_some() => {
+                (consequence, format!("did you mean the kind `{}`?", other.unwrap_or_default()))
+            }
             (_, Some(near)) => (consequence, format!("did you mean `{near}`?")),
             (Some(_), None) if known.is_empty() => (consequence, format!("add the {kind} to the repo")),
             (Some(_), None) => {

@@ -81,14 +81,15 @@ impl Difference {
     }
 }
 
-/// Returns the objects whose replicas differ between two states, with the difference.
+/// Returns the objects whose replicas differ between two states, with the difference. `keys` are those whose rows may
+/// differ.
 pub(super) fn differences(
     baseline: &Baseline<'_>,
     before: &State<'_>,
     after: &State<'_>,
+    mut keys: Vec<RowKey>,
 ) -> Vec<(RowKey, Difference)> {
     let (was_up, is_up) = (before.up(), after.up());
-    let mut keys = before.plan.differing(after.plan);
     keys.extend(before.scaled.symmetric_difference(after.scaled).map(|object| baseline.key(object)));
     for cluster in was_up.symmetric_difference(&is_up) {
         keys.extend(baseline.on(cluster));

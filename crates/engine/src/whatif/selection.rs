@@ -28,7 +28,12 @@ impl Selection {
         if !clusters.iter().any(|cluster| self.matches(cluster)) {
             let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
             let names = finding::list(&names, 10);
-            return Err(format!("no cluster `{self}` in the inventory (there are: {names})"));
+            return Err(match self {
+                Self::Named(name) => format!("no cluster `{name}` in the inventory (there are: {names})"),
+                Self::Matching(..) => {
+                    format!("the selector `{self}` matches no cluster of the inventory ({names})")
+                }
+            });
         }
         Ok(clusters.iter_mut().filter(|cluster| self.matches(cluster)))
     }

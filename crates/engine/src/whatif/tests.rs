@@ -41,7 +41,7 @@ fn selectors_match_locations() {
     let clusters = applied(vec![lost]).unwrap();
     assert_eq!(clusters.iter().map(|c| c.ready).collect::<Vec<_>>(), [false, true]);
     let none = applied(vec![Event::Lose(Selection::parse("region=asia").unwrap())]);
-    assert_eq!(none.unwrap_err(), "no cluster `region=asia` in the inventory (there are: a, b)");
+    assert_eq!(none.unwrap_err(), "the selector `region=asia` matches no cluster of the inventory (a, b)");
     let units = Unit::Region.all(&clusters);
     assert_eq!(units.keys().collect::<Vec<_>>(), ["eu", "us"]);
 }

@@ -203,10 +203,11 @@ impl Run<'_> {
             }
         }
         let Timeline { baseline, plan, .. } = &self.timeline;
-        let moved = plan.moved(baseline, &before);
+        let differing = plan.differing(&before);
+        let moved = plan.moved(baseline, &before, &differing);
         let ScenarioInput { repo, clusters, scaled } = from;
         let from = State { repo, clusters, plan: &before, down: &down, scaled };
-        let all = differences(baseline, &from, &self.timeline.end());
+        let all = differences(baseline, &from, &self.timeline.end(), differing);
         let lost = all.iter().map(|(_, one)| one.lost).sum::<i64>();
         let regained = all.iter().map(|(_, one)| one.regained).sum::<i64>();
         if !events.is_empty() || moved > 0 {
@@ -369,7 +370,7 @@ impl Timeline<'_> {
         let Baseline { repo, clusters, .. } = *self.baseline;
         let (down, scaled) = (&none, &BTreeSet::new());
         let before = State { repo, clusters, plan: &plan, down, scaled };
-        let all = differences(self.baseline, &before, &self.end());
+        let all = differences(self.baseline, &before, &self.end(), plan.differing(&self.plan));
         let loss =
             |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
         let mut losses: Vec<Loss> = all.iter().filter_map(loss).collect();

@@ -71,6 +71,9 @@ impl Variation {
 
     /// The objects whose rows may differ from those of another variation of the same plan.
     pub(super) fn differing(&self, other: &Self) -> Vec<RowKey> {
+        if Arc::ptr_eq(&self.rows, &other.rows) {
+            return Vec::new();
+        }
         let differs = |key: &&RowKey| {
             let row = |rows: &ChangedRows| rows.get(key).map(|row| address(row.as_ref()));
             row(&self.rows) != row(&other.rows)
@@ -82,8 +85,8 @@ impl Variation {
         all
     }
 
-    /// The number of objects whose clusters or replicas differ from those before.
-    pub(super) fn moved(&self, base: &Baseline<'_>, before: &Self) -> usize {
+    /// The number of objects, of those whose rows may differ, whose clusters or replicas differ from those before.
+    pub(super) fn moved(&self, base: &Baseline<'_>, before: &Self, differing: &[RowKey]) -> usize {
         let mut moves = OncePerPair::default();
         let differs = |key: &&RowKey| {
             let pair = [before.row(base, key), self.row(base, key)];
@@ -93,7 +96,7 @@ impl Variation {
                 [_, None] => false,
             })
         };
-        self.differing(before).iter().filter(differs).count()
+        differing.iter().filter(differs).count()
     }
 }
 

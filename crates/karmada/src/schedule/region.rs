@@ -31,9 +31,9 @@ pub(super) fn select(
     let mut groups = group(round, candidates);
     if groups.len() < wanted.min {
         return Err(Failure::scheduler(format!(
-            "the feasible clusters are in {} regions, but the spread constraint asks for at least {}",
-            groups.len(),
-            wanted.min
+            "the spread constraint requires {} regions, and the feasible clusters cover {}",
+            wanted.min,
+            groups.len()
         )));
     }
     for region in &mut groups {

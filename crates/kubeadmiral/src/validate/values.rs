@@ -58,6 +58,11 @@ impl Values<'_> {
             self.one_of(&toleration.field("operator"), &OPERATORS, consequence);
             self.one_of(&toleration.field("effect"), &EFFECTS, consequence);
         }
+        for term in spec.field("clusterAffinity").items() {
+            for field in term.field("matchFields").items() {
+                self.one_of(&field.field("key"), &["metadata.name"], "the term selects no cluster");
+            }
+        }
         let placement = spec.field("placement");
         if placement.present() && !placement.filled() {
             let help = "name the clusters, or remove the empty list if every cluster is meant";
@@ -84,6 +89,13 @@ impl Values<'_> {
 
     fn overrides(&mut self, spec: &Cursor<'_>) {
         for rule in spec.field("overrideRules").items() {
+            for patch in rule.field("overriders").field("jsonpatch").items() {
+                let path = patch.field("path");
+                if !path.text().is_empty() && !path.text().starts_with('/') {
+                    let message = "the path does not begin with `/`, so its first part is ignored";
+                    self.add(&path, message.to_owned(), format!("did you mean `/{}`?", path.text()));
+                }
+            }
             let names = rule.field("targetClusters").field("clusters");
             if names.present() && !names.filled() {
                 let help = "name the clusters, or remove the empty list if every cluster is meant";

@@ -62,9 +62,11 @@ fn is_annotated(object: &Object) -> bool {
 /// The finding about annotations on a kind without a controller.
 pub(super) fn ignored_annotations(template: &Template) -> Option<Finding> {
     let object = &template.object;
+    if handles(&object.id) || !is_annotated(object) {
+        return None;
+    }
     let message = format!("{} has annotations of Federation v1, which does not handle its kind", object.id);
-    (is_annotated(object) && !handles(&object.id))
-        .then(|| Finding::warning("no-effect", object, message).help("remove the annotations"))
+    Some(Finding::warning("no-effect", object, message).help("remove the annotations"))
 }
 
 /// The number that is divided over the clusters.

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::config::Config;
+use super::types::Types;
 use super::{Federated, KubeFedPlane, NOT_READY, placement};
-use federate_kubernetes::schema::{Cursor, Shape};
+use federate_kubernetes::schema::{Cursor, Shape, similar};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
 
+pub(super) mod placements;
 mod schema;
 
 /// Returns the findings about one of `KubeFed`'s own objects.
@@ -70,9 +72,23 @@ fn type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
 /// Checks operations: the API server accepts only three.
 fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let overrides = spec.field("overrides").items();
-    let operations = overrides.flat_map(|entry| entry.field("clusterOverrides").items());
-    let other =
-        operations.map(|o| o.field("op")).filter(|op| !["", "add", "remove", "replace"].contains(&op.text()));
+    let operations: Vec<Cursor<'_>> =
+        overrides.flat_map(|entry| entry.field("clusterOverrides").items().collect::<Vec<_>>()).collect();
+    let paths = operations.iter().map(|operation| operation.field("path"));
+    let paths = paths.filter(|path| !path.text().is_empty() && !path.text().starts_with('/'));
+    let relative = paths.map(|path| {
+        Finding::warning(
+            "invalid-override",
+            object,
+            "the path does not begin with `/`, so its first part is ignored",
+        )
+        .at(path.pointer())
+        .help(format!("did you mean `/{}`?", path.text()))
+    });
+    let other = operations
+        .iter()
+        .map(|o| o.field("op"))
+        .filter(|op| !["", "add", "remove", "replace"].contains(&op.text()));
     other
         .map(|op| {
             let message = format!("the API server refuses {}: `op: {}` is not allowed", object.id, op.text());
@@ -80,6 +96,7 @@ fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
                 .at(op.pointer())
                 .help("use add, remove or replace; the default is replace")
         })
+        .chain(relative)
         .collect()
 }
 
@@ -105,7 +122,7 @@ fn bounds(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
 }
 
 /// The finding about a federated object whose kind has no configuration.
-pub(super) fn unknown_type(object: &Object, config: &Config) -> Finding {
+pub(super) fn unknown_type(object: &Object, config: &Config, types: &Types) -> Finding {
     let message = format!(
         "{} is not federated: no FederatedTypeConfig in namespace `{}` has the type `{}` of `{}`",
         object.id,
@@ -113,8 +130,10 @@ pub(super) fn unknown_type(object: &Object, config: &Config) -> Finding {
         object.id.kind,
         object.id.group()
     );
-    Finding::warning("unknown-type", object, message)
-        .help("add the FederatedTypeConfig that `kubefedctl enable` writes, or fix the group and the kind")
+    let kinds: Vec<&str> = types.kinds().collect();
+    let near = similar(&object.id.kind, &kinds).map(|near| format!("did you mean `{near}`?"));
+    let add = "add the FederatedTypeConfig that `kubefedctl enable` writes, or fix the group and the kind";
+    Finding::warning("unknown-type", object, message).at("/kind").help(near.unwrap_or_else(|| add.to_owned()))
 }
 
 /// The findings about what has no effect: clusters that are not ready or not seen, names without a cluster.

@@ -16,7 +16,7 @@ use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
 pub(crate) mod api;
-mod variables;
+pub(crate) mod variables;
 
 use api::{ObjectSelector, OverrideSpec, OverrideType, PlacementScope, Rule};
 pub(crate) use variables::Unresolved;

@@ -24,6 +24,24 @@ pub(crate) enum Unresolved {
     NotJson,
 }
 
+/// The texts in a value that look like variables and are none.
+pub(crate) fn unknown(value: &Value) -> Vec<String> {
+    let text = value.to_string();
+    let starts = text.match_indices("${").filter_map(|(at, _)| text.get(at..));
+    let ends = starts.filter_map(|rest| rest.get(..=rest.find('}')?));
+    let looks =
+        |variable: &&str| variable.to_ascii_uppercase().replace('_', "-").starts_with("${MEMBER-CLUSTER");
+    let known = |variable: &&str| *variable == NAME || variable.starts_with(LABEL);
+    ends.filter(looks).filter(|variable| !known(variable)).map(str::to_owned).collect()
+}
+
+/// The keys of the labels that the variables in a value name.
+pub(crate) fn labels(value: &Value) -> Vec<String> {
+    let text = value.to_string();
+    let keys = text.split(LABEL).skip(1).filter_map(|rest| rest.split_once('}'));
+    keys.map(|(key, _)| key.to_owned()).collect()
+}
+
 /// The value for one cluster.
 pub(super) fn resolve(value: &Value, cluster: &str, labels: &Labels) -> Result<Value, Unresolved> {
     let text = value.to_string();
@@ -51,6 +69,15 @@ mod tests {
     fn resolved(value: &Value) -> Result<Value, Unresolved> {
         let labels = [("example.com/zone".to_owned(), "z1".to_owned()), ("n".to_owned(), "3".to_owned())];
         resolve(value, "m1", &labels.into())
+    }
+
+    #[test]
+    fn what_only_looks_like_a_variable_is_found() {
+        let value = json!(
+            "${MEMBER-CLUSTER-NAM} ${OTHER} ${MEMBER-CLUSTER-NAME} ${member_cluster_name} ${MEMBER-CLUSTER-LABEL-KEY-a}"
+        );
+        assert_eq!(unknown(&value), ["${MEMBER-CLUSTER-NAM}", "${member_cluster_name}"]);
+        assert_eq!(labels(&value), ["a"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Refusals;
+use crate::overrides::variables;
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::Cursor;
 
@@ -85,7 +86,19 @@ fn cluster_term(refusals: &mut Refusals<'_>, term: &Cursor<'_>) {
 fn json_patch(refusals: &mut Refusals<'_>, patch: &Cursor<'_>) {
     let (path, value) = (patch.field("path"), patch.field("value"));
     if let Some(why) = refused_path(path.text()) {
-        refusals.add(&path, why, "patch another field, e.g. below `/spec` or `/metadata/labels`");
+        let help = if path.text().starts_with('/') {
+            "patch another field, e.g. below `/spec` or `/metadata/labels`".to_owned()
+        } else {
+            format!("did you mean `/{}`?", path.text())
+        };
+        refusals.add(&path, why, &help);
+    }
+    for unknown in variables::unknown(value.value()) {
+        let message = format!("`{unknown}` is not a variable, so it stays as it is");
+        let finding = Finding::warning("no-effect", refusals.object, message).at(value.pointer());
+        refusals.findings.push(
+            finding.help("the variables are `${MEMBER-CLUSTER-NAME}` and `${MEMBER-CLUSTER-LABEL-KEY-…}`"),
+        );
     }
     let op = patch.field("op");
     if matches!(op.text(), "add" | "replace") && patch.value().get("value").is_none() {

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use super::super::version::{Behaviour, Contradictions};
 use super::Refusals;
 use super::property::{Bounds, invalid_name};
+use crate::capacity::NODE_COUNT;
+use federate_kubernetes::Finding;
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::schema::Cursor;
+use federate_kubernetes::schema::{Cursor, nearest};
 
 /// The operators of property requirements.
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"];
@@ -43,8 +45,16 @@ fn property_name(refusals: &mut Refusals<'_>, name: &Cursor<'_>) {
     if let Some(why) = invalid_name(name.text()) {
         let help = "e.g. `kubernetes-fleet.io/node-count` or `resources.kubernetes-fleet.io/total-cpu`";
         refusals.add(name, why, help);
+    } else if let Some(near) = nearest(name.text(), &PROPERTIES).filter(|near| *near != name.text()) {
+        let message = format!("no property provider reports `{}`", name.text());
+        let finding = Finding::warning("no-effect", refusals.object, message).at(name.pointer());
+        refusals.findings.push(finding.help(format!("did you mean `{near}`?")));
     }
 }
+
+/// The properties that the providers of KubeFleet and of Azure report, other than resources.
+const PROPERTIES: [&str; 3] =
+    [NODE_COUNT, "kubernetes.azure.com/per-cpu-core-cost", "kubernetes.azure.com/per-gb-memory-cost"];
 
 /// The requirements of one property selector, all of which must hold.
 fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: Contradictions) {

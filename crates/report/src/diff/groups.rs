@@ -46,6 +46,7 @@ pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
             (
                 change.kind,
                 &change.policy,
+                &change.required_by,
                 &change.clusters,
                 &change.unschedulable,
                 &change.suspended,
@@ -75,6 +76,8 @@ fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
 /// Manifests that changed in the same way.
 pub(super) struct Entry<'d> {
     pub(super) kind: ObjectChangeKind,
+    /// Whether the clusters get the object, and other clusters had it: its manifest is compared with theirs.
+    pub(super) new_here: bool,
     /// The objects, by the clusters concerned.
     pub(super) places: Vec<(Vec<&'d ClusterName>, Vec<&'d ObjectRef>)>,
     /// The changed fields, without replicas, which the placements show.
@@ -92,9 +95,9 @@ impl<'d> Entry<'d> {
         let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
         let paths = fields(change);
         // A new cluster whose manifest differs from that of the other clusters is also a change.
-        let kind =
-            if change.elsewhere && !paths.is_empty() { ObjectChangeKind::Changed } else { change.kind };
-        Self { kind, places, paths, diff: &change.diff, variants: 1, alike: 1 }
+        let new_here = change.kind == ObjectChangeKind::Added && change.elsewhere && !paths.is_empty();
+        let kind = if new_here { ObjectChangeKind::Changed } else { change.kind };
+        Self { kind, new_here, places, paths, diff: &change.diff, variants: 1, alike: 1 }
     }
 
     /// All objects, sorted.
@@ -114,6 +117,11 @@ impl<'d> Entry<'d> {
         names
     }
 
+    /// What the diff is about, if it is not what the clusters had before.
+    pub(super) fn note(&self) -> &'static str {
+        if self.new_here { " (new there, compared with other clusters)" } else { "" }
+    }
+
     /// Whether all objects have the same clusters.
     pub(super) fn is_even(&self) -> bool {
         self.places.len() == 1
@@ -124,6 +132,7 @@ impl<'d> Entry<'d> {
         if self.kind == ObjectChangeKind::Added {
             self.variants += 1;
         }
+        self.new_here &= change.kind == ObjectChangeKind::Added;
         // Changes of one object are adjacent.
         match self.places.last_mut() {
             Some((clusters, objects)) if objects.as_slice() == [&change.object] => {
@@ -149,8 +158,13 @@ fn fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
+/// The number of manifests that are not shown, because only their replicas differ.
+pub(super) fn scaled(changes: &Changes) -> usize {
+    changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum()
+}
+
 /// Whether only replicas differ, which the placement shows.
-pub(super) fn is_scaled(change: &ObjectChange) -> bool {
+fn is_scaled(change: &ObjectChange) -> bool {
     change.kind == ObjectChangeKind::Changed && change.replicas_at.is_some() && change.paths.len() == 1
 }
 
@@ -207,6 +221,7 @@ fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
         if let Some(first) = first {
             first.places.extend(entry.places);
             first.alike += entry.alike;
+            first.new_here &= entry.new_here;
         } else {
             known.insert(fields, folded.len());
             folded.push(entry);

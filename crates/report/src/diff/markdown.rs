@@ -1,12 +1,12 @@
-//! A diff as a comment on a pull request: the most important changes first, details folded, within the size
-//! limit of comments.
+//! A diff as a comment on a pull request: deletions first, then numbers and the other changes, with details
+//! folded, within the size limit of comments.
 //!
 //! Facts: GitHub Flavored Markdown; a comment on GitHub holds at most 65,536 characters. All text from the
 //! repo is escaped (`escape`), so that it cannot add markup or mention people.
 
 use std::fmt::Write as _;
 
-use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
+use super::groups::{Entry, Move, Tally, entries, moves, scaled, tallies};
 use super::{Diff, Named, PRUNED, UNMATCHED, headline, objects, share, side, signed, unmatched, value};
 use crate::findings::Row as FoundRow;
 use crate::table::counted;
@@ -67,12 +67,13 @@ pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
         )
     } else {
         sections.extend(PRUNED.map(|(title, left)| comment.pruned(title, left)));
+        sections.push(Section::new("Totals", "", vec![Row::line(comment.summary())]));
         sections.extend([comment.moves(), comment.entries(), comment.unmatched()]);
-        format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
+        format!("{MARK}\n### federate: {}\n\n{sides}\n", headline(diff))
     };
     // Links lead to the later side, which does not have the places of what is no longer found.
     sections.extend([findings("New findings", &diff.findings, files, true)]);
-    sections.extend([findings("No longer found", &diff.resolved, files, false)]);
+    sections.extend([findings("Resolved findings", &diff.resolved, files, false)]);
     head.push_str(&size_budget::fit(sections, LONGEST.saturating_sub(head.len()), all));
     head
 }
@@ -142,7 +143,7 @@ impl Comment<'_> {
     fn moves(&self) -> Section {
         let head = "| object | clusters | before | after | why |\n|---|---|--:|--:|---|\n";
         let rows = moves(self.diff.changes).iter().map(|moved| Row::line(self.moved(moved))).collect();
-        Section::new("Where things run", head, rows)
+        Section::new("Placement changes", head, rows)
     }
 
     fn moved(&self, moved: &Move<'_>) -> String {
@@ -184,15 +185,13 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let scaled =
-            self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
-        let intro = match scaled {
+        let intro = match scaled(self.diff.changes) {
             0 => String::new(),
             scaled => {
                 format!("Not shown: {} in which only replicas differ.\n\n", counted(scaled, "manifest"))
             }
         };
-        Section::new("What changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
+        Section::new("Manifest changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
     }
 
     fn entry(&self, entry: &Entry<'_>) -> Row {
@@ -210,7 +209,7 @@ impl Comment<'_> {
         let own = if entry.alike > 1 { ", each with its own value, for example" } else { "" };
         let lists = self.lists(entry, &all_objects, &all_clusters);
         Row {
-            line: format!("{names} in {clusters}: {what}{own}"),
+            line: format!("{names} in {clusters}{}: {what}{own}", entry.note()),
             lists,
             table: fields(&entry.paths),
             diff: diff_block(entry),

@@ -79,7 +79,7 @@ fn any_number_of_changes_fits_and_what_is_missing_is_said() {
     let many = (0..20_000).map(|at| changed(&format!("c{at}"), &format!("/data/k{at}"), "b", "+ x\n"));
     let comment = comment(many.collect());
     assert!(comment.len() < LONGEST, "{}", comment.len());
-    assert!(comment.contains("of 20000 lines of “What changes”"), "{}", &comment[comment.len() - 400..]);
+    assert!(comment.contains("of 20000 lines of “Manifest changes”"), "{}", &comment[comment.len() - 400..]);
 }
 
 #[test]

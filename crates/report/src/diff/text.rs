@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::groups::{Entry, Move, entries, moves};
+use super::groups::{Entry, Move, entries, moves, scaled};
 use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, value, visible, word};
 use crate::findings::Row;
-use crate::table::TextStyle;
+use crate::table::{TextStyle, counted};
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
@@ -95,7 +95,7 @@ impl Report<'_> {
         if moves.is_empty() {
             return;
         }
-        self.head(out, "Where things run");
+        self.head(out, "Placement changes");
         for moved in &moves {
             self.one_move(out, moved);
         }
@@ -142,13 +142,17 @@ impl Report<'_> {
     }
 
     fn entries(&self, out: &mut String) {
-        let entries = entries(self.diff.changes);
+        let (entries, scaled) = (entries(self.diff.changes), scaled(self.diff.changes));
         if entries.is_empty() {
             return;
         }
-        self.head(out, "What changes");
+        self.head(out, "Manifest changes");
         for entry in &entries {
             self.entry(out, entry);
+        }
+        if scaled > 0 {
+            let _ =
+                writeln!(out, "  not shown: {} in which only replicas differ", counted(scaled, "manifest"));
         }
     }
 
@@ -160,7 +164,13 @@ impl Report<'_> {
         };
         let sign = self.style.paint(color, &sign.to_string());
         for (clusters, objects) in &entry.places {
-            let _ = writeln!(out, "  {sign} {} in {}", self.objects(objects), self.names(clusters));
+            let _ = writeln!(
+                out,
+                "  {sign} {} in {}{}",
+                self.objects(objects),
+                self.names(clusters),
+                entry.note()
+            );
         }
         if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items or the notation");
@@ -226,7 +236,8 @@ impl Report<'_> {
     }
 
     fn findings(&self, out: &mut String) {
-        for (rows, title) in [(&self.diff.findings, "New findings"), (&self.diff.resolved, "No longer found")]
+        for (rows, title) in
+            [(&self.diff.findings, "New findings"), (&self.diff.resolved, "Resolved findings")]
         {
             if rows.is_empty() {
                 continue;

@@ -1,0 +1,67 @@
+//! Where pods are scheduled, as people get it wrong: tolerations, affinity, spread.
+//!
+//! Facts: the validation of Kubernetes 1.36.
+
+use federate_kubernetes::schema::Cursor;
+
+use super::pods::Pods;
+
+const OF_LABELS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+const OF_NODES: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+
+/// Adds the problems of the spec of a pod.
+pub(super) fn problems(found: &mut Pods, spec: &Cursor<'_>) {
+    for toleration in spec.field("tolerations").items() {
+        let operator = toleration.field("operator");
+        found.one_of(&operator, &["Equal", "Exists", "Lt", "Gt"]);
+        found.one_of(&toleration.field("effect"), &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+        let value = toleration.field("value");
+        if operator.text() == "Exists" && !value.text().is_empty() {
+            let help = "remove the value, or use the operator `Equal`";
+            found.refuse(&value, "must be empty with the operator `Exists`", Some(help.to_owned()));
+        }
+    }
+    for constraint in spec.field("topologySpreadConstraints").items() {
+        found.one_of(&constraint.field("whenUnsatisfiable"), &["DoNotSchedule", "ScheduleAnyway"]);
+        expressions(found, &constraint.field("labelSelector"), &OF_LABELS);
+    }
+    let affinity = spec.field("affinity");
+    nodes(found, &affinity.field("nodeAffinity"));
+    for pods in ["podAffinity", "podAntiAffinity"].map(|key| affinity.field(key)) {
+        let preferred = pods.field(PREFERRED);
+        let terms = preferred.items().map(|term| term.field("podAffinityTerm"));
+        for term in pods.field(REQUIRED).items().chain(terms) {
+            expressions(found, &term.field("labelSelector"), &OF_LABELS);
+        }
+    }
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+fn nodes(found: &mut Pods, affinity: &Cursor<'_>) {
+    let (required, preferred) = (affinity.field(REQUIRED), affinity.field(PREFERRED));
+    let terms = required.field("nodeSelectorTerms");
+    let preferences = preferred.items().map(|term| term.field("preference"));
+    for term in terms.items().chain(preferences) {
+        expressions(found, &term, &OF_NODES);
+    }
+}
+
+/// Checks the operators of a selector, and whether they have values.
+fn expressions(found: &mut Pods, selector: &Cursor<'_>, operators: &[&str]) {
+    for expression in selector.field("matchExpressions").items() {
+        let (operator, values) = (expression.field("operator"), expression.field("values"));
+        found.one_of(&operator, operators);
+        match operator.text() {
+            "In" | "NotIn" if values.items().next().is_none() => {
+                found.refuse(&expression, &format!("has no values for `{}`", operator.text()), None);
+            }
+            "Exists" | "DoesNotExist" if values.items().next().is_some() => {
+                let why = format!("must be empty with the operator `{}`", operator.text());
+                found.refuse(&values, &why, Some("remove the values, or use the operator `In`".to_owned()));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Rules of roles that name no verb, API group or resource of Kubernetes, but nearly one.
+
+use federate_kubernetes::schema::{Cursor, nearest};
+use federate_kubernetes::{Finding, Object};
+use federate_repo::Repo;
+
+/// The verbs of Kubernetes. Others exist for single resources.
+const VERBS: [&str; 16] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "bind",
+    "escalate",
+    "impersonate",
+    "use",
+    "approve",
+    "sign",
+    "attest",
+    "*",
+];
+
+/// The findings.
+pub(super) fn findings(repo: &Repo) -> Vec<Finding> {
+    let objects = repo.templates.iter().map(|template| &template.object);
+    let roles = objects.filter(|object| {
+        object.id.group() == "rbac.authorization.k8s.io"
+            && matches!(object.id.kind.as_str(), "Role" | "ClusterRole")
+    });
+    let rules = roles.flat_map(|role| {
+        let body = Cursor::new(&role.body);
+        body.field("rules").items().map(|rule| (role, rule)).collect::<Vec<_>>()
+    });
+    rules.flat_map(|(role, rule)| of(role, &rule)).collect()
+}
+
+fn of(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
+    let finding = |at: &Cursor<'_>, message: String, right: &str| {
+        Finding::warning("no-effect", role, format!("{message}, so the rule allows nothing by it"))
+            .at(at.pointer())
+            .help(format!("did you mean `{right}`?"))
+    };
+    let mut found = Vec::new();
+    // Paths of an API server have the verbs of HTTP.
+    let of_resources = !rule.field("nonResourceURLs").filled();
+    for verb in rule.field("verbs").items().filter(|verb| of_resources && !VERBS.contains(&verb.text())) {
+        let known: Vec<&str> =
+            VERBS.into_iter().filter(|known| known.get(..1) == verb.text().get(..1)).collect();
+        if let Some(near) = nearest(verb.text(), &known) {
+            found.push(finding(&verb, format!("`{}` is not a verb", verb.text()), near));
+        }
+    }
+    for group in rule.field("apiGroups").items() {
+        let text = group.text();
+        if let Some((name, _)) = text.split_once('/') {
+            found.push(finding(&group, format!("`{text}` is an API version, not an API group"), name));
+        } else if text == "v1" || text == "core" {
+            found.push(finding(
+                &group,
+                format!("`{text}` is not an API group; the core group is empty"),
+                "\"\"",
+            ));
+        }
+    }
+    let resources = rule.field("resources");
+    let groups = rule.field("apiGroups");
+    for resource in resources.items() {
+        let kind = groups.items().find_map(|group| kind_of(group.text(), resource.text()));
+        if let Some(kind) = kind {
+            let message =
+                format!("`{}` is not a resource; those of {kind} have a plural name", resource.text());
+            found.push(finding(&resource, message, &plural(&kind.to_ascii_lowercase())));
+        }
+    }
+    found
+}
+
+/// The kind of Kubernetes whose name in lower case, or as it is, was written in place of its resource.
+fn kind_of(group: &str, resource: &str) -> Option<&'static str> {
+    let known = federate_kubernetes::kinds::groups().find(|known| known.group == group)?;
+    let kind = known.all().find(|kind| kind.eq_ignore_ascii_case(resource))?;
+    // `Endpoints` is its own plural.
+    (plural(&kind.to_ascii_lowercase()) != resource && !kind.ends_with("ndpoints")).then_some(kind)
+}
+
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
+        _ if kind.ends_with('s') || kind.ends_with("ch") => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
+}
