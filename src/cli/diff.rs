@@ -20,13 +20,13 @@ use range::{Earlier, Range};
 
 /// Show what a change of the repo changes in the clusters
 ///
-/// Renders the repo at an earlier revision, then as it is now with the first plan as the scheduler's memory,
-/// and compares the results: which objects are deleted, which move, and which fields change in which clusters.
-/// If the folder does not exist in the earlier revision, it counts as empty. Values of Secrets are never
+/// Renders the base revision, then the repo as it is now, starting from the placements of the base, and compares
+/// the results: which objects are deleted, which move, and which fields change in which clusters.
+/// If the folder does not exist in the base, it counts as empty. Values of Secrets are never
 /// shown; digests show whether they differ (keyed with `FEDERATE_DIGEST_KEY`, or a random key).
 ///
-/// The earlier revision is where your branch left --from, as in a pull request: commits that only the other
-/// branch has are not shown. `--from main...feature` names both branches, and `--from main..` compares with
+/// The base is the merge base of your branch and --from, as in a pull request: commits that only the other branch
+/// has are not shown. `--from main...feature` names both branches, and `--from main..` compares with
 /// main itself.
 ///
 /// With --from-version and --to-version, federate renders the same revision by the rules of two releases of a
@@ -37,30 +37,30 @@ use range::{Earlier, Range};
 pub(super) struct Diff {
     /// The branch or revision to compare with [default: the default branch of origin]
     ///
-    /// REV compares with the commit where the later side branched off it, REV.. with REV itself. REV...REV and
-    /// REV..REV name both sides.
+    /// REV compares with the merge base of REV and the head, REV.. with REV itself. REV...REV and
+    /// REV..REV name base and head.
     #[arg(long, value_name = "REV")]
     from: Option<String>,
 
-    /// The later revision [default: the work tree]
+    /// The head revision [default: the work tree]
     #[arg(long, value_name = "REV", conflicts_with = "rev")]
     to: Option<String>,
 
-    /// The control plane release for the earlier side, such as karmada=1.15
+    /// The control plane release for the base, such as karmada=1.15
     ///
-    /// Without --from, both sides render the same revision.
+    /// Without --from, base and head are the same revision.
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
     from_version: Vec<Release>,
 
-    /// The control plane release for the later side, such as karmada=1.18
+    /// The control plane release for the head, such as karmada=1.18
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
     to_version: Vec<Release>,
 
-    /// The name of the earlier side in the report, such as the base branch [default: the revision]
+    /// The name of the base in the report, such as the target branch [default: the revision]
     #[arg(long, value_name = "NAME")]
     from_name: Option<String>,
 
-    /// The name of the later side in the report
+    /// The name of the head in the report
     #[arg(long, value_name = "NAME")]
     to_name: Option<String>,
 

@@ -19,21 +19,26 @@ struct State {
     phase: Option<&'static str>,
     /// Whether the line is on the screen.
     shown: bool,
+    /// How often the line was switched on: a thread that draws for an earlier time ends.
+    run: u32,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { phase: None, shown: false });
+static STATE: Mutex<State> = Mutex::new(State { phase: None, shown: false, run: 0 });
 
 /// Shows what the command does, until [`stop`] is called.
 pub(super) fn start(phase: &'static str) {
     if !io::stderr().is_terminal() {
         return;
     }
-    if state().phase.replace(phase).is_some() {
+    let mut state = state();
+    if state.phase.replace(phase).is_some() {
         // The line is on already.
         return;
     }
+    state.run += 1;
+    let run = state.run;
     // Without a thread there is no line, which is not an error.
-    let _ = thread::Builder::new().spawn(tick);
+    let _ = thread::Builder::new().spawn(move || tick(run));
 }
 
 /// Names what the command does now, if the line is on.
@@ -53,13 +58,13 @@ pub(super) fn stop() {
     }
 }
 
-fn tick() {
+fn tick(run: u32) {
     let started = Instant::now();
     thread::sleep(PATIENCE);
     loop {
         {
             let mut state = state();
-            let Some(phase) = state.phase else { return };
+            let Some(phase) = state.phase.filter(|_| state.run == run) else { return };
             let line = format!("\r{phase}… ({} s)\x1b[K", started.elapsed().as_secs());
             let _ = io::stderr().lock().write_all(line.as_bytes());
             state.shown = true;

@@ -201,6 +201,25 @@ fn the_scenarios_of_a_repo_are_checked() {
 }
 
 #[test]
+fn a_scenario_does_not_hold_for_what_runs_nowhere_before() {
+    let repo = kubeadmiral();
+    let policy = repo
+        .read("policy.json")
+        .replace("\"schedulingMode\"", "\"clusterSelector\":{\"region\":\"asia\"},\"schedulingMode\"");
+    repo.write("policy.json", policy);
+    let scenario = "apiVersion: federate.dev/v1alpha1
+kind: Scenario
+metadata: {name: any}
+spec:
+  each: cluster
+  expect: [{kind: Deployment, atLeast: 50%}]
+";
+    repo.write("scenario.yaml", scenario);
+    let ran = repo.run("whatif --scenario scenario.yaml").code(1).out;
+    assert_eq!(ran, "✗ any\n    Deployment shop/web runs nowhere, even before the scenario\n");
+}
+
+#[test]
 fn losses_can_be_errors_and_comments() {
     let repo = kubeadmiral();
     repo.run("whatif --lose m1 --fail-on lost-replicas").code(2);

@@ -204,7 +204,7 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
     Some(
         Finding::warning("unknown-capacity", policy.object, message)
             .at("/spec/placement/replicaScheduling")
-            .help("keep `status.resourceSummary` of these clusters in the repo, or use static weights; until then they count as full"),
+            .help("keep `status.resourceSummary` of these clusters in the repo, or use static weights; until then they are assigned no replicas"),
     )
 }
 

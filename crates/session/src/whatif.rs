@@ -149,10 +149,10 @@ impl<'s> WhatIf<'s> {
             let (name, clusters) = (String::new(), BTreeSet::new());
             vec![UnitOutcome { name, clusters, outcome: scenarios.outcome(&file.scenario)? }]
         };
-        let mut all = Vec::new();
+        let (repo, plan) = (self.session.repo(), self.session.plan());
+        let mut all: Vec<String> = file.expect.iter().flat_map(|e| e.nowhere_before(repo, plan)).collect();
         for UnitOutcome { name, outcome, .. } in &units {
             let lost = if name.is_empty() { String::new() } else { format!("without {name}, ") };
-            let repo = self.session.repo();
             let violated = file.expect.iter().flat_map(|expect| expect.violations(repo, &outcome.losses));
             all.extend(violated.map(|violation| format!("{lost}{violation}")));
         }

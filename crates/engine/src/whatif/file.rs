@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Event, Loss, Scenario, Selection, TimelineOptions, Unit};
-use federate_dialect::plan::API_VERSION;
+use federate_dialect::plan::{API_VERSION, Placement, Plan};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::selector::LabelSelector;
 use federate_repo::Repo;
@@ -186,6 +186,14 @@ impl Expectation {
             .filter(|loss| self.is_about(repo, &loss.object))
             .filter_map(|l| self.violated(l))
             .collect()
+    }
+
+    /// The objects of which replicas are expected, and which run nowhere even before the scenario: one sentence each.
+    pub fn nowhere_before(&self, repo: &Repo, plan: &Plan) -> Vec<String> {
+        let expects_none = matches!(self.at_least, Least::Replicas(0) | Least::Percent(0));
+        let is_nowhere = |p: &&Placement| !expects_none && p.unschedulable.is_some() && p.clusters.is_empty();
+        let found = plan.placements.iter().filter(is_nowhere).filter(|p| self.is_about(repo, &p.object));
+        found.map(|p| format!("{} runs nowhere, even before the scenario", p.object)).collect()
     }
 
     fn is_about(&self, repo: &Repo, object: &ObjectRef) -> bool {

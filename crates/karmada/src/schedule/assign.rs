@@ -197,13 +197,10 @@ fn divide(
     let method = round.behaviour.division;
     let shares = division::shares(method, total, &amounts, last, round.subject.descending);
     trace.step(|| {
-        let share = |((index, amount), share): (&(usize, i64), &i64)| {
-            format!("{} {share} ({what} {amount})", round.name(*index))
-        };
-        let shares: Vec<String> = votes.iter().zip(&shares).map(share).collect();
+        let shares = in_words(round, &votes, &shares, what);
         let name = division::name(method);
         let by = if what == "weight" { "weight" } else { "available replicas" };
-        format!("{total} replicas divided by {by} ({name}): {}", shares.join(", "))
+        format!("{total} replicas divided by {by} ({name}): {shares}")
     });
     trace.steps(|| {
         let tied = division::random_parties(method, total, &amounts, last);
@@ -217,6 +214,32 @@ fn divide(
         })
     });
     votes.into_iter().zip(shares).map(|((index, _), share)| (index, share)).collect()
+}
+
+/// How many clusters with the same share are named one by one.
+const NAMED: usize = 5;
+
+/// The shares of a division for people: many clusters with the same share are counted, and named in the table of clusters.
+fn in_words(round: &Round<'_>, votes: &[(usize, i64)], shares: &[i64], what: &str) -> String {
+    let mut groups: Vec<((i64, i64), Vec<usize>)> = Vec::new();
+    for ((index, amount), share) in votes.iter().zip(shares) {
+        match groups.iter_mut().find(|(key, _)| *key == (*share, *amount)) {
+            Some((_, clusters)) => clusters.push(*index),
+            None => groups.push(((*share, *amount), vec![*index])),
+        }
+    }
+    let many = |key: &(i64, i64)| groups.iter().any(|(known, all)| known == key && all.len() > NAMED);
+    let one = |((index, amount), share): (&(usize, i64), &i64)| {
+        let named = !many(&(*share, *amount));
+        named.then(|| format!("{} {share} ({what} {amount})", round.name(*index)))
+    };
+    let counted = |((share, amount), clusters): &((i64, i64), Vec<usize>)| {
+        let number = clusters.len();
+        (number > NAMED).then(|| format!("{number} clusters {share} each ({what} {amount})"))
+    };
+    let named = votes.iter().zip(shares).filter_map(one);
+    let parts: Vec<String> = named.chain(groups.iter().filter_map(counted)).collect();
+    parts.join(", ")
 }
 
 /// Wraps like the int32 of the real scheduler.
