@@ -6,19 +6,19 @@
 //! object ─► convert ─────────────────────┘            └─► convert, empties ─► value
 //! ```
 //!
-//! A [`LuaPool`] keeps a few machines for any number of threads, each with the scripts that it has
+//! A [`LuaPool`] keeps a few Lua states for any number of threads, each with the scripts that it has
 //! compiled. A run gets globals of its own, so that no script sees what another one left. Nothing in here
 //! reads a clock or a file: the limits are numbers of steps and bytes, the same on every computer.
 //!
 //! ```
-//! use federate_lua::{Answer, Argument, Call, Machines};
+//! use federate_lua::{Answer, Argument, Call, LuaPool};
 //! use serde_json::json;
 //!
-//! let machines = Machines::default();
+//! let pool = LuaPool::default();
 //! let script = "function GetReplicas(o) return o.spec.replicas, { cpu = o.spec.cpu } end";
 //! let object = json!({"spec": {"replicas": 3, "cpu": "1"}});
 //! let call = Call { script, function: "GetReplicas", arguments: &[Argument::Value(&object)], results: 2, now: None };
-//! let answers = machines.call(&call).unwrap();
+//! let answers = pool.call(&call).unwrap();
 //! assert!(matches!(answers[0], Answer::Number(n) if n == 3.0));
 //! ```
 
@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// Machines for any number of threads. At most `MAX_STATES` run at a time, so that scripts cannot
+/// Lua states for any number of threads. At most `MAX_STATES` run at a time, so that scripts cannot
 /// take more memory on a computer with more cores.
 #[derive(Debug)]
 pub struct LuaPool {
@@ -129,7 +129,7 @@ impl Default for LuaPool {
 }
 
 impl LuaPool {
-    /// Machines that are created when they are needed.
+    /// Lua states that are created when they are needed.
     pub const fn new() -> Self {
         let idle = IdleStates { machines: Vec::new(), unmade: MAX_STATES };
         Self { idle: Mutex::new(idle), returned: Condvar::new() }

@@ -11,7 +11,7 @@ const STEPS: u64 = 5_000_000;
 /// Bytes of one machine.
 pub(crate) const MEMORY: usize = 32 << 20;
 
-/// Machines that may run at the same time.
+/// Lua states that may run at the same time.
 pub(crate) const MAX_STATES: usize = 4;
 
 /// The message of a script that has used all its steps.
