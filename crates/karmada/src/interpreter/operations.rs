@@ -8,7 +8,7 @@ use super::results::{self, Checked};
 use super::{Failed, Interpreter, Rule, Script};
 
 /// The machines of this process: a script compiles once for each, whoever asks.
-static MACHINES: LuaPool = LuaPool::new();
+static POOL: LuaPool = LuaPool::new();
 
 type Outcome = Option<Result<Value, Failed>>;
 
@@ -17,12 +17,12 @@ impl Script<'_> {
     fn call(&self, arguments: &[Argument<'_>], now: Option<i64>) -> Result<Vec<Answer>, Failure> {
         // Only replicas come with a second result.
         let results = if self.rule == Rule::Replicas { 2 } else { 1 };
-        MACHINES.call(&Call { script: self.text, function: self.rule.function(), arguments, results, now })
+        POOL.call(&Call { script: self.text, function: self.rule.function(), arguments, results, now })
     }
 
     /// Why the script does not compile, if it does not.
     pub(super) fn uncompiled(&self) -> Option<Failed> {
-        MACHINES.compile(self.text).err().map(|failure| self.failed(&failure))
+        POOL.compile(self.text).err().map(|failure| self.failed(&failure))
     }
 
     /// The first result, which must be a table.
