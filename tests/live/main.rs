@@ -35,6 +35,7 @@ mod server_decides;
 mod sets;
 mod snapshot;
 mod snapshot_hubs;
+mod snapshot_recorded;
 mod sync;
 mod sync_app;
 mod sync_inventory;
