@@ -9,6 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use federate_dialect::HubKinds;
+
 /// Folders of documents, in addition to `DOCUMENTS`.
 const FOLDERS: [&str; 4] = ["docs", "docs/guides", "docs/reference", "docs/semantics"];
 const DOCUMENTS: [&str; 4] =
@@ -245,4 +247,26 @@ fn the_keys_of_the_settings_are_those_of_the_schema() {
         kept == page,
         "docs/reference/federate-yaml.md is out of date: UPDATE_DOCUMENTATION=1 cargo test --test documentation"
     );
+}
+
+#[test]
+fn the_role_for_snapshots_grants_what_a_snapshot_lists() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rbac/snapshot.yaml");
+    let role = federate_yaml::read(&fs::read(path).unwrap()).documents.remove(0).value;
+    let texts = |rule: &serde_json::Value, key: &str| -> Vec<String> {
+        rule[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let rules = role["rules"].as_array().unwrap();
+    let granted: Vec<(Vec<String>, Vec<String>)> =
+        rules.iter().map(|rule| (texts(rule, "apiGroups"), texts(rule, "resources"))).collect();
+    for dialect in federate_session::DIALECTS.iter() {
+        for HubKinds { group, kinds } in dialect.hub_kinds() {
+            let mut plurals: Vec<String> = kinds.iter().map(|kind| kind.to_lowercase() + "s").collect();
+            if plurals.is_empty() {
+                plurals.push("*".to_owned());
+            }
+            let rule = (vec![(*group).to_owned()], plurals);
+            assert!(granted.contains(&rule), "{rule:?}");
+        }
+    }
 }

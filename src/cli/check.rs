@@ -14,8 +14,9 @@ use federate_report::table::counted;
 /// Report every error and likely mistake in a repo
 ///
 /// Reports unreadable files, invalid policies, policies that match nothing, templates that no policy matches,
-/// overrides that fail or change nothing, and objects claimed by two dialects. Exits with 0 if the repo is
-/// clean, 1 with warnings, 2 with errors. --explain CODE prints the cause and the fix of a finding.
+/// overrides that fail or change nothing, and objects claimed by two dialects. Placements are decided as if nothing
+/// was placed before, unless --previous or --snapshot is given. Exits with 0 if the repo is clean, 1 with warnings,
+/// 2 with errors. --explain CODE prints the cause and the fix of a finding.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Check {

@@ -1,5 +1,6 @@
 //! `federate import`
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -137,8 +138,8 @@ impl Import {
         Ok(outcome(&taken.findings))
     }
 
-    /// The dialect that `--as` names, or else that of the policies in the repo. Outside of a repository, objects from
-    /// files belong to no repo.
+    /// The dialect that `--as` names, or else that of the policies in the repo, or of its clusters if it has no policies.
+    /// Outside of a repository, objects from files belong to no repo.
     fn dialect(&self) -> Result<String, Fault> {
         if let Some(dialect) = &self.dialect {
             return Ok(dialect.clone());
@@ -147,17 +148,20 @@ impl Import {
         let known = self.live.context.is_some() || GitLocation::of(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
         let session = tree.map(|tree| Session::open(&tree, Options::default()));
-        let claimed = session.iter().flat_map(|session| &session.repo().claimed);
-        let mut names: Vec<&str> =
-            claimed.filter(|one| one.role != Role::Inventory).map(|one| one.dialect).collect();
-        names.sort_unstable();
-        names.dedup();
+        let of = |is_inventory: bool| -> BTreeSet<&str> {
+            let claimed = session.iter().flat_map(|session| &session.repo().claimed);
+            claimed
+                .filter(|one| (one.role == Role::Inventory) == is_inventory)
+                .map(|one| one.dialect)
+                .collect()
+        };
+        let (policies, inventory) = (of(false), of(true));
+        let names: Vec<&str> = if policies.is_empty() { inventory } else { policies }.into_iter().collect();
         match names.as_slice() {
             [] => Ok("kubeadmiral".to_owned()),
             [one] => Ok((*one).to_owned()),
-            _ if self.live.context.is_none() => Ok("kubeadmiral".to_owned()),
             several => Err(Fault::Failed(format!(
-                "the repo {} has policies of {}: choose one with --as",
+                "the repo {} has objects of {}: choose one with --as",
                 repo.display(),
                 several.join(" and ")
             ))),
@@ -241,6 +245,9 @@ impl Import {
 }
 
 pub(super) fn read(path: &Path) -> Result<File, Fault> {
+    if path.is_dir() {
+        return Err(Fault::Failed(format!("{} is a folder, but -f takes files", path.display())));
+    }
     let mut bytes = Vec::new();
     let (name, read) = if path == Path::new(STDIN) {
         ("<stdin>".into(), std::io::stdin().lock().read_to_end(&mut bytes).map(drop))

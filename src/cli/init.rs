@@ -77,7 +77,7 @@ impl Init {
         let mut out = String::new();
         for file in &new {
             if self.dry_run {
-                out.push_str(&format!("# {}: {}\n{}\n", file.path.display(), file.what, file.text));
+                out.push_str(&format!("==> {} ({}) <==\n{}\n", file.path.display(), file.what, file.text));
             } else {
                 write(file)?;
                 out.push_str(&format!("wrote {}: {}\n", file.path.display(), file.what));

@@ -231,7 +231,7 @@ impl Members<'_> {
         let access = servers.access.access(session);
         let surveyed = session
             .survey(&access, inventory, (self.remember, &self.args.clusters))
-            .map_err(|error| Fault::Failed(error.to_string()))?;
+            .map_err(|error| Fault::Failed(self.args.without_access(error.to_string())))?;
         print_lines("warning", &surveyed.warnings);
         if !self.args.names_memory()
             && let Some(plan) = surveyed.plan().map_err(Fault::Failed)?

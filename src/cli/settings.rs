@@ -290,6 +290,14 @@ impl RepoArgs {
         Ok(self.observed.is_some() || self.stored()?.as_deref().is_some_and(in_snapshot))
     }
 
+    /// Adds to an error about missing access to clusters that the snapshot could not stand in for them.
+    pub(super) fn without_access(&self, why: String) -> String {
+        if !self.snapshot.is_given() {
+            return why;
+        }
+        format!("{why}; the snapshot contains no objects of members (it was taken with -f or --no-members)")
+    }
+
     /// The folder given with `--observed`.
     pub(super) fn observed_folder(&self) -> Option<&Path> {
         self.observed.as_deref()

@@ -98,7 +98,7 @@ fn what_keeps_an_object_from_following_is_named() {
         repo.run("check").out
     };
     let nowhere = run(&KARMADA.replace("clusterNames: [m1, m2]", "labelSelector: {matchLabels: {a: b}}"));
-    let expected = "no policy places ConfigMap shop/web-m1: it goes where Deployment shop/web goes, which is on no cluster";
+    let expected = "warning[unschedulable]: ConfigMap shop/web-m1: it goes where Deployment shop/web goes, which is on no cluster";
     assert!(nowhere.contains(expected), "{nowhere}");
     assert!(nowhere.contains("`federate explain Deployment/web` shows why"), "{nowhere}");
     let alone = run(&KARMADA.replace("  propagateDeps: true\n", ""));

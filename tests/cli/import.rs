@@ -262,6 +262,7 @@ fn invalid_options_are_refused() {
         ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
         ("import -f - --policy p -i", "cannot write back to standard input"),
         ("import -f absent.yaml --policy p", "absent.yaml: No such file"),
+        ("import -f . --policy p", ". is a folder, but -f takes files"),
         ("import -f values.yaml --policy p", "there is no Kubernetes object in this file"),
         ("import -f broken.yaml --policy p", "broken.yaml:1:4"),
         ("import --policy p", "--file <FILE>"),
@@ -302,4 +303,10 @@ fn the_dialect_is_that_of_the_repo() {
     assert!(ran.out.contains("work.karmada.io/conflict-resolution: overwrite"), "{}", ran.out);
     let chosen = repo.run("import -f live/live.yaml --as kubeadmiral --policy p").code(0);
     assert!(chosen.out.contains("kubeadmiral.io/propagation-policy-name: p"), "{}", chosen.out);
+    let cluster = "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {name: m1, namespace: kube-federation-system}\n";
+    let without_policies =
+        Sandbox::new().file("cluster.yaml", cluster).file("live.yaml", crate::sandbox::WEB);
+    without_policies.git("init -q -b main");
+    let ran = without_policies.run("import -f live.yaml").code(0);
+    assert!(ran.out.contains("kind: FederatedDeployment"), "{}", ran.out);
 }

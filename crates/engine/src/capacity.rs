@@ -50,8 +50,8 @@ pub fn usage(repo: &Repo, clusters: &[Cluster], plan: &Plan, previous: &Previous
         all.push(Usage {
             cluster: (*name).to_owned(),
             resource: resource.clone(),
-            requested: shown(resource, *amount),
-            left: known.map(|(left, of)| (shown(resource, left), shown(resource, of))),
+            requested: amount_in_words(resource, *amount),
+            left: known.map(|(left, of)| (amount_in_words(resource, left), amount_in_words(resource, of))),
             exceeded: known.is_some_and(|(left, _)| left < 0),
         });
     }
@@ -83,7 +83,7 @@ pub(crate) fn add<'s>(
 }
 
 /// An amount for people: memory in the largest binary unit with at least 10 of it.
-pub(crate) fn shown(resource: &str, nanos: i128) -> String {
+pub fn amount_in_words(resource: &str, nanos: i128) -> String {
     const NANO: i128 = 1_000_000_000;
     let whole = nanos.div_euclid(NANO);
     if !(resource.contains("memory") || resource.contains("storage")) {

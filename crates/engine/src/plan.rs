@@ -110,13 +110,14 @@ impl Engine<'_> {
             rules => format!("rescheduling then follows different rules: {}", rules.join(", ")),
         };
         let message = format!(
-            "the previous plan was made with the rules of {dialect} {before}, and this run uses those of {now}: \
+            "the earlier placements were decided by {dialect} {before}, and this run uses the rules of {now}: \
              placements stay until an object is rescheduled; {differ}"
         );
         let mut finding = Finding::of_run(Severity::Warning, "other-release", message);
         finding.help = Some(format!(
-            "`federate diff --from-version {dialect}={before} --to-version {dialect}={now}` shows which objects \
-             the upgrade moves"
+            "if the control plane runs {before}, write `dialects: {{{dialect}: {{version: \"{before}\"}}}}` into \
+             federate.yaml; if it is upgraded, `federate diff --from-version {dialect}={before} --to-version \
+             {dialect}={now}` shows what that moves"
         ));
         Some(finding)
     }

@@ -291,7 +291,8 @@ impl<'d, 'a> Decision<'d, 'a> {
         let other =
             self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
         if let Some(other) = other {
-            let message = format!("the policy asks for the scheduler `{other}`, which is not Karmada's own");
+            let message =
+                format!("the policy asks for the scheduler `{other}`; that of Karmada is `{SCHEDULER}`");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
         } else if let Some(why) = &self.unread {
             let message = format!("nothing is scheduled: {why}");

@@ -1,5 +1,5 @@
 //! Parts of policies that Karmada accepts and that change nothing: empty lists of clusters, weights of clusters that
-//! the placement does not select, and overriders that remove what is not there.
+//! the placement does not select, overriders that remove what is not there, and overriders without a value.
 
 use std::collections::BTreeSet;
 
@@ -39,6 +39,7 @@ pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
             .collect();
         for rule in spec.field("overrideRules").items().chain([spec]) {
             found.extend(selects_all(policy.object, &rule.field("targetCluster")));
+            found.extend(without_value(policy.object, &rule.field("overriders").field("plaintext")));
             found.extend(removals(plane, policy, &rule.field("overriders"), &selected));
         }
     }
@@ -63,6 +64,19 @@ fn selects_all(object: &Object, affinity: &Cursor<'_>) -> Option<Finding> {
     }
     let help = "name the clusters, or remove the empty list if every cluster is meant";
     Some(no_effect(object, &names, "an empty `clusterNames` selects every cluster", help))
+}
+
+/// The findings about overriders that set a field to null, because they have no value.
+fn without_value(object: &Object, plaintext: &Cursor<'_>) -> Vec<Finding> {
+    let sets = |one: &Cursor<'_>| ["add", "replace"].contains(&one.field("operator").text());
+    let nulls = plaintext.items().filter(|one| sets(one) && !one.field("value").present());
+    let finding = |one: Cursor<'_>| {
+        let (operator, path) = (one.field("operator"), one.field("path"));
+        let message = format!("`{}` without `value` sets `{}` to null", operator.text(), path.text());
+        let help = "add `value`, or use `operator: remove`";
+        Finding::warning("invalid-override", object, message).at(operator.pointer()).help(help)
+    };
+    nulls.map(finding).collect()
 }
 
 /// The findings about weights that no replica is divided by.

@@ -185,7 +185,14 @@ fn fact(fact: &Fact) -> String {
         [] => "no cluster".to_owned(),
         names => finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 8),
     };
-    format!("{about}{}; without it: {without}", fact.fact)
+    let otherwise = match fact.kind {
+        "condition" => "if it was ready",
+        "api" => "if it served every kind",
+        "capacity" => "if they were unlimited",
+        "property" => "without them",
+        _ => "without it",
+    };
+    format!("{about}{}; {otherwise}: {without}", fact.fact)
 }
 
 fn deletion(progress: DeletionProgress) -> String {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::{ControlPlane, Placement, Previous};
+use federate_engine::capacity::amount_in_words;
 use federate_engine::{Engine, Settings};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Cluster, ObjectRef};
@@ -172,7 +173,9 @@ fn plain(cluster: &Cluster) -> Option<(Cluster, String)> {
 fn spacious(cluster: &Cluster) -> Option<(Cluster, String)> {
     let mut other = cluster.clone();
     let capacity = other.capacity.as_mut()?;
-    let free: Vec<String> = capacity.available.iter().map(|(name, free)| format!("{name} {free}")).collect();
+    let free = capacity.available.iter();
+    let free: Vec<String> =
+        free.map(|(name, free)| format!("{name} {}", amount_in_words(name, free.nanos()))).collect();
     let plenty = Quantity::parse("1P").unwrap_or_default();
     for amounts in [&mut capacity.total, &mut capacity.allocatable, &mut capacity.available] {
         for amount in amounts.values_mut() {

@@ -52,9 +52,9 @@ pub enum Error {
     },
     /// The clone is too shallow for that revision.
     #[error(
-        "no revision `{rev}` in {}: the clone is shallow, and its history ends before that; fetch more with \
-         `git fetch --unshallow`, or clone with `fetch-depth: 0` (GitHub's checkout action) or `GIT_DEPTH: 0` \
-         (GitLab)", .repository.display()
+        "no revision `{rev}` in {}: there is no branch or tag of that name; if it is an older commit, the clone is \
+         shallow, and its history ends before that: fetch more with `git fetch --unshallow`, or clone with \
+         `fetch-depth: 0` (GitHub's checkout action) or `GIT_DEPTH: 0` (GitLab)", .repository.display()
     )]
     Shallow {
         /// The revision as given.

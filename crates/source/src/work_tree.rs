@@ -24,7 +24,7 @@ impl WorkTree {
                 "unreadable",
                 &file,
                 None,
-                format!("cannot open the repo: {why}"),
+                format!("cannot open the repo {}: {why}", root.display()),
             )
         };
         let canonical = fs::canonicalize(root).map_err(|e| error(reason(&e)))?;

@@ -35,11 +35,13 @@ pub(crate) struct Reason {
     pub(crate) claimed: bool,
     /// Whether a policy nearly selects it.
     pub(crate) near: bool,
+    /// Whether it would follow an object that is on no cluster.
+    follows: bool,
 }
 
 impl Reason {
     fn new(why: Option<String>, help: String) -> Self {
-        Self { why, help, claimed: false, near: false }
+        Self { why, help, claimed: false, near: false, follows: false }
     }
 
     /// The reason why a policy that is responsible for the template does not place it.
@@ -51,6 +53,9 @@ impl Reason {
     pub(crate) fn finding(&self, template: &Object, everywhere: bool) -> Finding {
         let (id, what) = (&template.id, "it is rendered for no cluster");
         let message = match &self.why {
+            Some(why) if self.follows => {
+                return Finding::warning("unschedulable", template, format!("{id}: {why}")).help(&self.help);
+            }
             Some(why) if everywhere => {
                 format!("`unplaced: everywhere` places {id} in every cluster, although {why}")
             }
@@ -143,7 +148,8 @@ impl<'e> Unplaced<'e> {
         if let Some(Unfollowed { leader, reason: NotFollowed::LeaderNowhere }) = unfollowed {
             let why = format!("it goes where {leader} goes, which is on no cluster");
             let explain = format!("`federate explain {}/{}`", leader.kind, leader.name);
-            return Reason::new(Some(why), format!("{explain} shows why; or select this object in a policy"));
+            let help = format!("{explain} shows why; or select this object in a policy");
+            return Reason { follows: true, ..Reason::new(Some(why), help) };
         }
         let near = relations().find_map(|(policy, relation)| match relation {
             SelectorMatch::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),

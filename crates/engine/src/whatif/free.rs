@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Baseline;
 use super::losses::State;
 use super::variation::OncePerPair;
-use crate::capacity::{self, shown};
+use crate::capacity::{self, amount_in_words};
 use federate_dialect::{Placed, Placement, RowKey};
 use federate_kubernetes::quantity::Quantity;
 use federate_repo::Repo;
@@ -128,8 +128,8 @@ pub(super) fn tightest(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<FreeRe
             FreeResource {
                 cluster: cluster.name.to_string(),
                 resource: name.clone(),
-                free: shown(name, free),
-                allocatable: shown(name, amount.nanos()),
+                free: amount_in_words(name, free),
+                allocatable: amount_in_words(name, amount.nanos()),
                 percent: i64::try_from(percent).unwrap_or(i64::MIN),
             }
         };

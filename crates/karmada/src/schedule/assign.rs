@@ -6,6 +6,7 @@
 
 use super::{Candidate, Failure, Round, Strategy, Trace, division, pdqsort};
 use crate::version::ScaleDown;
+use federate_kubernetes::finding;
 
 /// Replicas by cluster index, in any order.
 pub(super) type Assigned = Vec<(usize, i64)>;
@@ -88,6 +89,12 @@ fn by_available_replicas(
         };
         return divide_by_available(round, replicas, votes, &[], trace);
     }
+    trace.steps(|| {
+        let stay: Vec<String> =
+            previous.iter().map(|(index, kept)| format!("{} {kept}", round.name(*index))).collect();
+        let stay = finding::list(&stay.iter().map(String::as_str).collect::<Vec<_>>(), NAMED);
+        (before > 0).then(|| format!("{before} of {replicas} replicas stay: {stay}"))
+    });
     let votes = chosen.iter().map(|c| (c.index, c.allocatable)).collect();
     divide_by_available(round, replicas - before, votes, &previous, trace)
 }

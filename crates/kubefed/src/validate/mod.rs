@@ -85,6 +85,18 @@ fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
         .at(path.pointer())
         .help(format!("did you mean `/{}`?", path.text()))
     });
+    let without_value = operations.iter().filter(|operation| {
+        ["", "add", "replace"].contains(&operation.field("op").text())
+            && operation.field("path").present()
+            && !operation.field("value").present()
+    });
+    let without_value = without_value.map(|operation| {
+        let message =
+            format!("without `value`, the override sets `{}` to null", operation.field("path").text());
+        Finding::warning("invalid-override", object, message)
+            .at(operation.pointer())
+            .help("add `value`, or use `op: remove`")
+    });
     let other = operations
         .iter()
         .map(|o| o.field("op"))
@@ -97,6 +109,7 @@ fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
                 .help("use add, remove or replace; the default is replace")
         })
         .chain(relative)
+        .chain(without_value)
         .collect()
 }
 

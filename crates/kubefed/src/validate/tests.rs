@@ -37,6 +37,14 @@ fn federated_objects() {
             json!({"spec": {"overrides": [{"clusterName": "a", "clusterOverrides": [{"path": "/x", "op": "test"}]}]}}),
             &[(Warning, "/spec/overrides/0/clusterOverrides/0/op")],
         ),
+        (
+            json!({"spec": {"overrides": [{"clusterName": "a", "clusterOverrides": [{"path": "/x"}]}]}}),
+            &[(Warning, "/spec/overrides/0/clusterOverrides/0")],
+        ),
+        (
+            json!({"spec": {"overrides": [{"clusterName": "a", "clusterOverrides": [{"path": "/x", "op": "remove"}]}]}}),
+            &[],
+        ),
     ];
     for (body, want) in rows {
         let want: Vec<(Severity, String)> = want.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use federate_engine::change::{Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, Share};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
+use crate::table::counted;
+
 /// Placements that changed in the same way.
 pub(super) struct Move<'d> {
     pub(super) objects: Vec<&'d ObjectRef>,
@@ -163,9 +165,22 @@ fn fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
-/// The number of manifests that are not shown, because only their replicas differ.
-pub(super) fn scaled(changes: &Changes) -> usize {
-    changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum()
+/// Says how many manifests are not shown, because the changes of placements say enough about them.
+pub(super) fn not_shown(changes: &Changes) -> Option<String> {
+    let count = |is: &dyn Fn(&ObjectChange) -> bool| -> usize {
+        changes.objects.iter().filter(|one| is(one)).map(|one| one.clusters.len()).sum()
+    };
+    let (scaled, copies) = (count(&is_scaled), count(&|one| is_copy(changes, one)));
+    let scaled = (scaled > 0)
+        .then(|| format!("{} in which only replicas differ", counted(scaled, "changed manifest")));
+    let copies = (copies > 0).then(|| {
+        format!(
+            "{} that at most in replicas differ from those of other clusters",
+            counted(copies, "added manifest")
+        )
+    });
+    let parts: Vec<String> = scaled.into_iter().chain(copies).collect();
+    (!parts.is_empty()).then(|| format!("not shown: {}", parts.join(", ")))
 }
 
 /// Whether only replicas differ, which the placement shows.
@@ -184,9 +199,7 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             ObjectChangeKind::Removed => continue,
             ObjectChangeKind::Changed if is_scaled(change) => continue,
             ObjectChangeKind::Added if !change.elsewhere => format!("{:?}", change.object),
-            ObjectChangeKind::Added if fields.is_empty() && is_shown_by_placement(changes, change) => {
-                continue;
-            }
+            ObjectChangeKind::Added if is_copy(changes, change) => continue,
             kind if fields.is_empty() => format!("{kind:?}{:?}{}", change.object, change.diff),
             // What a cluster newly receives is compared with other clusters, so its replicas may differ as well.
             kind => format!("{kind:?}{fields:?}"),
@@ -237,6 +250,14 @@ fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
         }
     }
     folded
+}
+
+/// Whether clusters are new to the object, which the placement shows, and its manifest is that of other clusters.
+fn is_copy(changes: &Changes, change: &ObjectChange) -> bool {
+    change.kind == ObjectChangeKind::Added
+        && change.elsewhere
+        && fields(change).is_empty()
+        && is_shown_by_placement(changes, change)
 }
 
 /// Whether the change of the placement already shows that these clusters are new.

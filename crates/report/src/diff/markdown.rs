@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Entry, Move, Tally, entries, moves, scaled, tallies};
+use super::groups::{Entry, Move, Tally, entries, moves, not_shown, tallies};
 use super::{Diff, Named, PRUNED, UNMATCHED, headline, objects, share, side, signed, unmatched, value};
 use crate::findings::Row as FoundRow;
 use crate::table::counted;
@@ -185,13 +185,9 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let intro = match scaled(self.diff.changes) {
-            0 => String::new(),
-            scaled => {
-                format!("Not shown: {} in which only replicas differ.\n\n", counted(scaled, "manifest"))
-            }
-        };
-        Section::new("Manifest changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
+        let mut rows: Vec<Row> = entries.iter().map(|entry| self.entry(entry)).collect();
+        rows.extend(not_shown(self.diff.changes).map(|not_shown| Row::line(format!("\n*{not_shown}*\n"))));
+        Section::new("Manifest changes", "", rows)
     }
 
     fn entry(&self, entry: &Entry<'_>) -> Row {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::groups::{Entry, Move, entries, moves, scaled};
+use super::groups::{Entry, Move, entries, moves, not_shown};
 use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, value, visible, word};
 use crate::findings::Row;
-use crate::table::{TextStyle, counted};
+use crate::table::TextStyle;
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
@@ -148,17 +148,16 @@ impl Report<'_> {
     }
 
     fn entries(&self, out: &mut String) {
-        let (entries, scaled) = (entries(self.diff.changes), scaled(self.diff.changes));
-        if entries.is_empty() {
+        let (entries, not_shown) = (entries(self.diff.changes), not_shown(self.diff.changes));
+        if entries.is_empty() && not_shown.is_none() {
             return;
         }
         self.head(out, "Manifest changes");
         for entry in &entries {
             self.entry(out, entry);
         }
-        if scaled > 0 {
-            let _ =
-                writeln!(out, "  not shown: {} in which only replicas differ", counted(scaled, "manifest"));
+        if let Some(not_shown) = not_shown {
+            let _ = writeln!(out, "  {not_shown}");
         }
     }
 
