@@ -179,7 +179,7 @@ fn a_hub_says_what_it_has_decided() {
         node(&sandbox, cluster, cpu);
     }
     let ran = snapshot(&sandbox, "--hub-context hub --context m1 m2").code(0);
-    assert!(ran.err.contains("karmada: 2 clusters and 1 placements"), "{ran:#?}");
+    assert!(ran.err.contains("karmada: 2 clusters and 1 placement"), "{ran:#?}");
     assert!(read(&sandbox, "clusters/karmada/m2.yaml").contains("allocatable"));
     assert_eq!(placed(&sandbox, "--snapshot snapshot -o json").to_string(), BOUND);
     assert_eq!(placed(&sandbox, "--snapshot snapshot --fresh -o json").to_string(), FRESH);

@@ -73,7 +73,7 @@ fn a_hub_of_kubeadmiral_says_where_objects_are() {
             {"op": "replace", "path": "/spec/replicas", "value": 5}]}]}]}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubeadmiral: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubeadmiral: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
     assert!(sandbox.path("snapshot/clusters/kubeadmiral/m1.yaml").exists());
 }
@@ -99,7 +99,7 @@ fn a_hub_of_kubefed_says_where_objects_are() {
         "overrides": [{"clusterName": "m1", "clusterOverrides": [{"path": "/spec/replicas", "value": 5}]}]}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubefed: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubefed: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
 }
 
@@ -143,6 +143,6 @@ fn a_hub_of_kubefleet_says_where_objects_are() {
             "resourceSnapshotName": "shop-0-snapshot", "clusterDecision": {"clusterName": "m1", "selected": true, "reason": "picked"}}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubefleet: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubefleet: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("ClusterResourcePlacement") && plan.contains("  - name: m1\n"), "{plan}");
 }

@@ -37,6 +37,7 @@ pub mod release;
 pub mod rollout;
 pub mod served;
 mod starter;
+mod unfollowed;
 
 pub use decided::{Decided, Depends, Reads, Subject};
 pub use deletion::{DeletionProgress, DeletionState};
@@ -57,6 +58,7 @@ pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
 pub use starter::Starter;
+pub use unfollowed::{NotFollowed, Unfollowed};
 
 /// A control plane: its kinds, its inventory and its policies.
 pub trait Dialect: Sync {
@@ -98,6 +100,13 @@ pub trait Dialect: Sync {
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let _ = hub;
         Ok(Plan::default())
+    }
+
+    /// The objects that [`memory`](Self::memory) leaves out although they are of a kind that records a placement, each
+    /// with the reason. By default there are none.
+    fn without_memory<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
+        let _ = hub;
+        Vec::new()
     }
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
@@ -281,6 +290,17 @@ pub trait ControlPlane: Send + Sync {
     fn withheld(&self, template: &Object) -> Option<String> {
         let _ = template;
         None
+    }
+
+    /// For templates that no policy places: an object that refers to each of them, where it would follow that object but
+    /// for a reason that is known. By default, nothing follows.
+    fn unfollowed(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, Unfollowed> {
+        let _ = (templates, placements);
+        BTreeMap::new()
     }
 
     /// Places a template that no policy selects in every cluster. By default it cannot.

@@ -20,7 +20,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
-    Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter, Subject,
+    Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter, Subject, Unfollowed,
     Unschedulable, Variant,
 };
 
@@ -329,6 +329,14 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
     fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
         self.template(subject)
             .map_or_else(Decided::default, |template| self.decide_template(&template.object, previous))
+    }
+
+    fn unfollowed(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, Unfollowed> {
+        complete::unfollowed(templates, placements)
     }
 
     fn complete(&self, decided: Decided, previous: &Previous) -> Decided {

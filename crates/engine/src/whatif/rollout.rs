@@ -52,7 +52,9 @@ impl Run<'_> {
         let done = waited.difference(&waiting).count();
         self.timeline.running = self.rollouts.running(plan, engine);
         let next: Vec<i64> = self.rollouts.0.values().filter_map(|rollout| rollout.next).collect();
-        next.into_iter().for_each(|next| self.look_at(next));
+        for next in next {
+            self.look_at(next);
+        }
         let words = [
             counted(done, "placement is rolled out", "placements are rolled out"),
             counted(waiting.len(), "placement waits for its rollout", "placements wait for their rollout"),
