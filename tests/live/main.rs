@@ -38,6 +38,7 @@ mod snapshot_hubs;
 mod snapshot_recorded;
 mod sync;
 mod sync_app;
+mod sync_failover;
 mod sync_inventory;
 mod sync_narrow;
 mod sync_notify;

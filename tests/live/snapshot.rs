@@ -12,7 +12,7 @@ use crate::snapshot_hubs::{Kind, define};
 use federate_test_apiserver::{Fault, FaultKind};
 
 /// Divides by free resources.
-const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+pub(crate) const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: web, namespace: shop}
 spec:
@@ -24,7 +24,7 @@ spec:
       weightPreference: {dynamicWeight: AvailableReplicas}
 ";
 
-const WEB: &str = "apiVersion: apps/v1
+pub(crate) const WEB: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop}
 spec:
