@@ -160,6 +160,10 @@ impl Import {
         match names.as_slice() {
             [] => Ok("kubeadmiral".to_owned()),
             [one] => Ok((*one).to_owned()),
+            // Only KubeAdmiral's objects name their policy.
+            several if self.policy.is_some() && several.contains(&"kubeadmiral") => {
+                Ok("kubeadmiral".to_owned())
+            }
             several => Err(Fault::Failed(format!(
                 "the repo {} has objects of {}: choose one with --as",
                 repo.display(),

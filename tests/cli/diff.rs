@@ -90,6 +90,9 @@ Placement changes
       2 → –            m1
       2 → 4            m2
       by PropagationPolicy shop/web
+
+Manifest changes
+  not shown: 1 changed manifest in which only replicas differ
 "
     );
     let ran = sandbox.run("diff --from main -o markdown").code(1);
@@ -125,6 +128,10 @@ Placement changes
 |---|---|--:|--:|---|
 | `Deployment shop/web` | `m1` | 2 | – | by `PropagationPolicy shop/web` |
 |  | `m2` | 2 | 4 |  |
+
+#### Manifest changes
+
+*not shown: 1 changed manifest in which only replicas differ*
 "
     );
 }
@@ -189,7 +196,10 @@ fn replicas_are_shown_once() {
     sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 7"));
     let out = sandbox.run("diff --from main").code(1).out;
     assert!(out.contains("Deployment shop/web scaled, 4 → 7 replicas"), "{out}");
-    assert!(!out.contains("Manifest changes"), "{out}");
+    assert!(
+        out.contains("Manifest changes\n  not shown: 2 changed manifests in which only replicas differ\n"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn the_state_of_a_cluster_decides_about_federated_objects() {
     sandbox.run("snapshot -f hub.yaml --out snapshot").code(0);
     sandbox.write("repo/web.yaml", web);
     let ran = sandbox.run("explain deployment/web repo --snapshot snapshot").code(0);
-    let words = "  m1: it is not ready; without it: m1 (2), m2 (2)\n";
+    let words = "  m1: it is not ready; if it was ready: m1 (2), m2 (2)\n";
     assert!(ran.out.contains(words), "{}", ran.out);
 }
 
@@ -270,7 +270,7 @@ fn the_number_of_nodes_that_decided_is_named() {
     sandbox.write("repo/policy.yaml", policy);
     sandbox.write("repo/shop.yaml", namespace);
     let ran = sandbox.run("explain namespace/shop repo --snapshot snapshot").code(0);
-    let words = "  m2: its properties: kubernetes-fleet.io/node-count 5; without it: no cluster\n";
+    let words = "  m2: its properties: kubernetes-fleet.io/node-count 5; without them: no cluster\n";
     assert!(ran.out.contains(words), "{}", ran.out);
     assert!(!ran.out.contains("m1: its properties"), "{}", ran.out);
 }

@@ -119,7 +119,7 @@ fn an_upgrade_is_compared_before_it_is_done() {
     assert_eq!(finding["code"], "other-release");
     let message = finding["message"].as_str().unwrap();
     assert!(
-        message.contains("with the rules of karmada 1.15.9, and this run uses those of 1.18.2"),
+        message.contains("decided by karmada 1.15.9, and this run uses the rules of 1.18.2"),
         "{message}"
     );
     assert!(message.contains("the division of replicas, ") && !message.contains("tolerations"), "{message}");

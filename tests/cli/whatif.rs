@@ -194,7 +194,7 @@ Clusters
   - m1
 
 Placement changes
-  ~ Deployment shop/web moved, 12 replicas
+  ~ Deployment shop/web moved, 4 of 12 replicas
       4 → –            m1
       4 → 5            m2
       4 → 7            m3

@@ -173,12 +173,7 @@ pub(super) fn not_shown(changes: &Changes) -> Option<String> {
     let (scaled, copies) = (count(&is_scaled), count(&|one| is_copy(changes, one)));
     let scaled = (scaled > 0)
         .then(|| format!("{} in which only replicas differ", counted(scaled, "changed manifest")));
-    let copies = (copies > 0).then(|| {
-        format!(
-            "{} that at most in replicas differ from those of other clusters",
-            counted(copies, "added manifest")
-        )
-    });
+    let copies = (copies > 0).then(|| format!("{} as in other clusters", counted(copies, "added manifest")));
     let parts: Vec<String> = scaled.into_iter().chain(copies).collect();
     (!parts.is_empty()).then(|| format!("not shown: {}", parts.join(", ")))
 }

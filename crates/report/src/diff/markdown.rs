@@ -186,7 +186,9 @@ impl Comment<'_> {
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
         let mut rows: Vec<Row> = entries.iter().map(|entry| self.entry(entry)).collect();
-        rows.extend(not_shown(self.diff.changes).map(|not_shown| Row::line(format!("\n*{not_shown}*\n"))));
+        // An empty line ends the markup of the row before.
+        let gap = if rows.is_empty() { "" } else { "\n" };
+        rows.extend(not_shown(self.diff.changes).map(|not_shown| Row::line(format!("{gap}*{not_shown}*\n"))));
         Section::new("Manifest changes", "", rows)
     }
 

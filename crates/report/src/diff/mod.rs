@@ -146,6 +146,7 @@ fn word(change: &PlacementChange) -> &'static str {
         PlacementChangeKind::Moved if added => "placed on more clusters",
         PlacementChangeKind::Moved if removed => "placed on fewer clusters",
         PlacementChangeKind::Moved => "moved",
+        PlacementChangeKind::Scaled if change.replicas.is_same() => "moved",
         PlacementChangeKind::Scaled => "scaled",
         PlacementChangeKind::Policy => "placed by another policy",
         PlacementChangeKind::Status => status(change),
