@@ -67,6 +67,18 @@ fn a_cluster_that_leaves_or_may_run_nothing_is_replaced() {
         assert_eq!(json["replicas"], json!({"lost": 3, "regained": 3, "missing": 0}), "{scenario}");
         assert_eq!(json["losses"][0]["left"], 6);
     }
+    // A cluster that is lost and removed is lost once, and nothing happens to it after it has left.
+    let ran = repo.run("whatif --lose m1 --remove m1").code(1);
+    let timeline = "
+  t+0s     m1 is lost
+           m1 is being removed
+           3 replicas lost
+  t+0s     m1 has left
+           1 object moved, 3 replicas regained
+
+Replicas
+";
+    assert!(ran.out.contains(timeline), "{}", ran.out);
     let ran = repo.run("whatif --remove region=eu").code(1);
     for words in
         ["- m1, m2", "~ Deployment shop/web moved, 5 of 6 replicas", "5 replicas lost, 5 regained, 0 missing"]

@@ -82,7 +82,7 @@ impl Real {
         for (name, at) in clusters.iter().zip(1..) {
             let mut context =
                 config.contexts.iter().find(|one| one.name == Self::context(at)).unwrap().clone();
-            context.name = (*name).to_owned();
+            (*name).clone_into(&mut context.name);
             config.contexts.push(context);
         }
         std::fs::write(path, serde_json::to_string(&config).unwrap()).unwrap();

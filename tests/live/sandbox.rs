@@ -247,12 +247,12 @@ impl Sandbox {
 
     pub(crate) fn ran(&self, command: &mut Command) -> Ran {
         let ran = Ran::of(&command.output().unwrap());
-        Ran { code: ran.code, out: self.known(ran.out), err: self.known(ran.err) }
+        Ran { code: ran.code, out: self.known(&ran.out), err: self.known(&ran.err) }
     }
 
     /// Text with the names that the tests know.
-    pub(crate) fn known(&self, text: String) -> String {
-        self.real.as_ref().map_or_else(|| text.clone(), |real| real.known(&text))
+    pub(crate) fn known(&self, text: &str) -> String {
+        self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.known(text))
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {

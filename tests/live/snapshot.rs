@@ -35,7 +35,8 @@ spec:
     spec: {containers: [{name: web, image: 'nginx:1.27', resources: {requests: {cpu: 1}}}]}
 ";
 
-/// A hub that serves Karmada's kinds, and two members, of the API server for tests.
+/// A hub that serves Karmada's kinds, and two members, of the API server for tests: for tests that need its faults, or too
+/// many objects.
 pub(crate) fn sandbox() -> Sandbox {
     of(Sandbox::simulated(&["m1", "m2", "hub"]))
 }
@@ -124,7 +125,7 @@ fn placed(sandbox: &Sandbox, arguments: &str) -> Value {
 }
 
 fn read(sandbox: &Sandbox, path: &str) -> String {
-    sandbox.known(fs::read_to_string(sandbox.path("snapshot").join(sandbox.own(path))).unwrap())
+    sandbox.known(&fs::read_to_string(sandbox.path("snapshot").join(sandbox.own(path))).unwrap())
 }
 
 const FRESH: &str = r#"[{"name":"m1","replicas":2},{"name":"m2","replicas":6}]"#;

@@ -43,7 +43,7 @@ fn hub(kinds: &[Kind]) -> Sandbox {
 fn snapshot(sandbox: &Sandbox) -> (String, String) {
     let ran = sandbox.run("snapshot", "--out snapshot --hub-context hub --no-members").code(0);
     let plan = fs::read_to_string(sandbox.path("snapshot/placements.yaml")).unwrap();
-    (ran.err, sandbox.known(plan))
+    (ran.err, sandbox.known(&plan))
 }
 
 fn web() -> Value {

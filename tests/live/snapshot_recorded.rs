@@ -41,7 +41,7 @@ fn stored(object: &Value) -> Value {
     object
 }
 
-fn is_cluster(object: &&Value) -> bool {
+fn is_cluster(object: &Value) -> bool {
     object["kind"] == "Cluster"
 }
 
@@ -57,12 +57,14 @@ fn the_next_plan_is_that_of_the_recorded_scheduler() {
     }
     for case in cases() {
         let files = case["files"].as_array().unwrap();
-        let hub: Vec<Value> =
-            files.iter().filter(is_cluster).chain(case["hub"].as_array().unwrap()).map(stored).collect();
-        hub.iter().for_each(|object| sandbox.create_soon("hub", &path(object), object));
+        let inventory = files.iter().filter(|file| is_cluster(file));
+        let hub: Vec<Value> = inventory.chain(case["hub"].as_array().unwrap()).map(stored).collect();
+        for object in &hub {
+            sandbox.create_soon("hub", &path(object), object);
+        }
         // The repo has the clusters without their status.
         let mut files = files.clone();
-        for file in files.iter_mut().filter(|file| is_cluster(&&**file)) {
+        for file in files.iter_mut().filter(|file| is_cluster(file)) {
             file.as_object_mut().unwrap().remove("status");
         }
         let list = json!({"apiVersion": "v1", "kind": "List", "items": files});
@@ -86,7 +88,7 @@ fn the_next_plan_is_that_of_the_recorded_scheduler() {
             assert_eq!(Value::Object(clusters), expected["clusters"], "{}", case["id"]);
         }
         let each = offline(&sandbox, "whatif repo --snapshot snapshot --each cluster -o json").json();
-        let clusters = hub.iter().filter(is_cluster).count();
+        let clusters = hub.iter().filter(|object| is_cluster(object)).count();
         assert_eq!(each["rows"].as_array().unwrap().len(), clusters, "{}", case["id"]);
 
         for object in &hub {

@@ -76,7 +76,8 @@ pub struct Timeline<'r> {
 #[derive(Default)]
 pub(super) struct Step {
     what: Vec<String>,
-    clusters: Vec<Cluster>,
+    /// Clusters that change, with what happens to each, in words.
+    clusters: Vec<(Option<String>, Cluster)>,
     removed: Vec<ClusterName>,
 }
 
@@ -84,6 +85,7 @@ pub(super) struct Run<'r> {
     options: TimelineOptions,
     pub(super) timeline: Timeline<'r>,
     steps: BTreeMap<(i64, usize), Step>,
+    is_first: bool,
     pub(super) rollouts: Rollouts,
     pub(super) pods: Pods,
     /// When clusters got taints.
@@ -111,7 +113,7 @@ impl Scenario {
         let timeline = Timeline { stages: Vec::new(), baseline, world, running: plan.clone(), plan, down };
         let (steps, since, evicted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (rollouts, pods) = (Rollouts::default(), Pods::default());
-        let mut run = Run { options, timeline, steps, rollouts, pods, since, evicted };
+        let mut run = Run { options, timeline, steps, is_first: true, rollouts, pods, since, evicted };
         run.steps.entry((0, 0)).or_default().what.extend(quick.iter().map(ToString::to_string));
         for event in slow {
             run.prepare(event)?;
@@ -138,8 +140,7 @@ impl Run<'_> {
                         .unwrap_or_default()
                     {
                         let step = self.steps.entry((loss.seconds, 0)).or_default();
-                        step.what.push(loss.what);
-                        step.clusters.push(loss.cluster);
+                        step.clusters.push((Some(loss.what), loss.cluster));
                     }
                 }
             }
@@ -149,7 +150,7 @@ impl Run<'_> {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
                     if dialect.is_none_or(Dialect::notices_deletion) {
-                        step.clusters.push(Cluster { deleting: true, ..cluster.clone() });
+                        step.clusters.push((None, Cluster { deleting: true, ..cluster.clone() }));
                     }
                     let reachable = !self.timeline.down.contains(&cluster.name);
                     let seconds = dialect.map_or(0, |dialect| dialect.leaves_after(reachable));
@@ -178,10 +179,10 @@ impl Run<'_> {
     fn stages(&mut self, mut changed: bool) {
         let mut left = STAGES;
         while left > 0 {
-            let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
+            let Some(((seconds, _), mut step)) = self.steps.pop_first() else { return };
             changed |= step.changes();
             let before = Arc::clone(&self.timeline.world);
-            self.change(seconds, step.clusters, &step.removed);
+            step.what.extend(self.change(seconds, step.clusters, &step.removed));
             let world = Arc::clone(&self.timeline.world);
             let mut planner = Planner::new(self.timeline.baseline, &world);
             self.stage(seconds, (step.what, changed), &before, &mut planner);
@@ -205,8 +206,9 @@ impl Run<'_> {
         planner: &mut Planner<'_>,
     ) {
         let (before, planned) = (self.timeline.running.clone(), self.timeline.plan.clone());
-        // At the start, what the lost clusters ran is lost, whatever their control plane knows.
-        let down = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
+        // In the first stage, what the lost clusters ran is lost, whatever their control plane knows.
+        let is_first = std::mem::take(&mut self.is_first);
+        let down = if is_first { BTreeSet::new() } else { self.timeline.down.clone() };
         let migrated = self.migrate(seconds, planner);
         events.extend(migrated.iter().flatten().cloned());
         events.extend(self.plan(seconds, changed || migrated.is_some(), planner));
@@ -225,20 +227,28 @@ impl Run<'_> {
         }
     }
 
-    /// Changes the inventory.
-    fn change(&mut self, seconds: i64, changed: Vec<Cluster>, removed: &[ClusterName]) {
+    /// Changes the inventory. Returns what happens to clusters that have not left, in words.
+    fn change(
+        &mut self,
+        seconds: i64,
+        changed: Vec<(Option<String>, Cluster)>,
+        removed: &[ClusterName],
+    ) -> Vec<String> {
         if changed.is_empty() && removed.is_empty() {
-            return;
+            return Vec::new();
         }
+        let mut words = Vec::new();
         let clusters = &mut Arc::make_mut(&mut self.timeline.world).clusters;
-        for cluster in changed {
+        for (what, cluster) in changed {
             let Some(old) = clusters.iter_mut().find(|old| old.name == cluster.name) else { continue };
             for taint in cluster.taints.iter().filter(|taint| !old.taints.contains(taint)) {
                 self.since.insert(key(&cluster.name, taint), seconds);
             }
+            words.extend(what);
             *old = cluster;
         }
         clusters.retain(|cluster| !removed.contains(&cluster.name));
+        words
     }
 
     /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
