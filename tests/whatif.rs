@@ -93,10 +93,47 @@ fn fleet() -> Vec<File> {
     vec![file("all.yaml", text)]
 }
 
+/// A KubeAdmiral repo that migrates replicas between clusters that are almost full.
+fn full() -> Vec<File> {
+    let mut text = String::new();
+    for (at, free) in [3, 1, 6, 2].into_iter().enumerate() {
+        let _ = write!(
+            text,
+            "---\napiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {{name: c{at}, labels: {{tier: t{at}}}}}\n\
+             status:\n  conditions: [{{type: Joined, status: 'True'}}, {{type: Ready, status: 'True'}}]\n  \
+             apiResourceTypes: [{{group: apps, version: v1, kind: Deployment, pluralName: deployments, scope: Namespaced}}]\n  \
+             resources: {{allocatable: {{cpu: 20}}, available: {{cpu: {free}}}}}\n"
+        );
+    }
+    for (name, avoid, strategy) in [("a", true, "Spread"), ("b", false, "Spread"), ("c", true, "Binpack")] {
+        let _ = write!(
+            text,
+            "---\napiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  \
+             schedulingMode: Divide\n  replicasStrategy: {strategy}\n  autoMigration: {{when: {{podUnschedulableFor: 30s}}}}\n  \
+             reschedulePolicy: {{replicaRescheduling: {{avoidDisruption: {avoid}}}}}\n"
+        );
+        for number in 0..3 {
+            let _ = write!(
+                text,
+                "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}-{number}, namespace: shop, labels: \
+                 {{kubeadmiral.io/propagation-policy-name: {name}}}}}\nspec:\n  replicas: {}\n  \
+                 selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+                 spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: 1}}}}}}]}}\n",
+                2 + number * 3
+            );
+        }
+    }
+    vec![file("all.yaml", text)]
+}
+
 const EXAMPLES: [&str; 4] = ["repo", "kubeadmiral", "kubefed", "kubefleet"];
 
 fn session(which: usize) -> Session {
-    let files = EXAMPLES.get(which).map_or_else(fleet, |name| example(name));
+    let files = match EXAMPLES.get(which) {
+        Some(name) => example(name),
+        None if which == EXAMPLES.len() => full(),
+        None => fleet(),
+    };
     Session::of_files(files, Config::default(), Options::default())
 }
 
@@ -137,7 +174,7 @@ proptest! {
 
     #[test]
     fn what_a_scenario_does_not_touch_would_be_decided_the_same_again(
-        which in 0..EXAMPLES.len() + 4,
+        which in 0..EXAMPLES.len() + 5,
         failover in any::<bool>(),
         late in any::<bool>(),
         events in prop::collection::vec(event(), 1..4),
@@ -155,7 +192,7 @@ proptest! {
 
 #[test]
 fn each_loss_is_the_loss_alone() {
-    for which in 0..=EXAMPLES.len() {
+    for which in 0..EXAMPLES.len() + 2 {
         let session = session(which);
         let what_if = session.what_if();
         for unit in what_if.each(Unit::Cluster, false, &Scenario::default()).unwrap() {

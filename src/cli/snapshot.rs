@@ -3,6 +3,7 @@
 #[cfg(feature = "live")]
 mod servers;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +17,10 @@ use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, say, use_color};
 use federate_engine::any_error;
 use federate_engine::snapshot::{self, Captured, Contents, DESCRIPTION};
-use federate_kubernetes::Finding;
+use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{File, Repo};
 use federate_report::findings;
+use federate_report::table::counted;
 use federate_session::DIALECTS;
 
 /// Save the state of control planes and clusters, for previews without credentials
@@ -125,6 +127,7 @@ impl Snapshot {
         }
         for (control_plane, contents) in &snapshot.description.control_planes {
             say(&summary(control_plane, contents, &self.out));
+            say(&left_out(control_plane, &captured.objects));
         }
         if !captured.observed.is_empty() {
             let objects: usize = captured.observed.values().map(Vec::len).sum();
@@ -137,8 +140,12 @@ impl Snapshot {
 /// The content of the snapshot for one control plane, and how to plan by the rules of its release.
 fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
     let Contents { clusters, placements, version, unknown_version } = contents;
-    let mut text =
-        format!("{control_plane}: {clusters} clusters and {placements} placements in {}\n", out.display());
+    let mut text = format!(
+        "{control_plane}: {} and {} in {}\n",
+        counted(*clusters, "cluster"),
+        counted(*placements, "placement"),
+        out.display()
+    );
     if let Some(version) = version {
         text.push_str(&format!(
             "{control_plane}: release {version} runs; write `dialects: {{{control_plane}: {{version: \"{version}\"}}}}` \
@@ -149,6 +156,24 @@ fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
         text.push_str(&format!("{control_plane}: {unknown}\n"));
     }
     text
+}
+
+/// The objects that record a placement and are not part of the snapshot, a line for each reason.
+fn left_out(control_plane: &str, objects: &[Object]) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
+    let dialect = DIALECTS.get(control_plane);
+    for (object, reason) in dialect.map(|dialect| dialect.without_memory(objects)).unwrap_or_default() {
+        reasons.entry(reason).or_default().push(object);
+    }
+    let line = |(reason, objects): (&str, Vec<&ObjectRef>)| {
+        let first = objects.first().map(ToString::to_string).unwrap_or_default();
+        let others = match objects.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        format!("{control_plane}: left out {first}{others}: {reason}\n")
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 /// Writes the snapshot next to the folder, then renames it into place.

@@ -86,7 +86,7 @@ Deleted from clusters
   - m1: Deployment shop/web
 
 Placement changes
-  ~ Deployment shop/web moved, 4 replicas
+  ~ Deployment shop/web moved, 2 of 4 replicas
       2 → –            m1
       2 → 4            m2
       by PropagationPolicy shop/web
@@ -171,7 +171,12 @@ fn a_move_and_a_change_are_both_shown() {
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
     let out = sandbox.run("diff --from main").code(1).out;
     assert!(out.contains("Deployment shop/web moved, 4 replicas"), "{out}");
-    assert!(out.contains("~ Deployment shop/web in m2 (new there, compared with other clusters)\n"), "{out}");
+    assert!(
+        out.contains(
+            "~ Deployment shop/web in m2 (newly placed there, compared with its manifest in other clusters)\n"
+        ),
+        "{out}"
+    );
     assert!(out.contains("/image: nginx:1.27 → nginx:1.28"), "{out}");
     let json = sandbox.run("diff --from main -o json").code(1).json();
     assert_eq!(json["objects"][0]["kind"], "added");

@@ -88,3 +88,21 @@ fn each_cluster_receives_what_its_own_manifest_refers_to() {
         }
     }
 }
+
+#[test]
+fn what_keeps_an_object_from_following_is_named() {
+    let web = deployment("").replace("web-{{ cluster.name }}", "web-m1");
+    let run = |policy: &str| {
+        let repo =
+            Sandbox::new().file("web.yaml", &web).file("referred.yaml", REFERRED).file("policy.yaml", policy);
+        repo.run("check").out
+    };
+    let nowhere = run(&KARMADA.replace("clusterNames: [m1, m2]", "labelSelector: {matchLabels: {a: b}}"));
+    let expected = "no policy places ConfigMap shop/web-m1: it goes where Deployment shop/web goes, which is on no cluster";
+    assert!(nowhere.contains(expected), "{nowhere}");
+    assert!(nowhere.contains("`federate explain Deployment/web` shows why"), "{nowhere}");
+    let alone = run(&KARMADA.replace("  propagateDeps: true\n", ""));
+    let expected =
+        "Deployment shop/web refers to it: set `propagateDeps: true` in PropagationPolicy shop/web, ";
+    assert!(alone.contains(expected), "{alone}");
+}

@@ -42,10 +42,29 @@ spec:
 ";
 
 #[test]
+fn bindings_that_are_left_out_are_named_with_the_reason() {
+    let follower =
+        BINDING.replace("  placement:", "  unused:").replace("web-deployment", "web-config-configmap");
+    let deleted = BINDING.replace("web-deployment", "old-deployment").replace(
+        "  namespace: shop\n  annot",
+        "  namespace: shop\n  deletionTimestamp: 2026-01-01T00:00:00Z\n  annot",
+    );
+    let sandbox = Sandbox::new()
+        .file("clusters.yaml", CLUSTERS)
+        .file("bindings.yaml", format!("{BINDING}---\n{follower}---\n{deleted}"));
+    let taken = sandbox.run("snapshot -f clusters.yaml bindings.yaml --out snapshot").code(0);
+    let expected = "karmada: 2 clusters and 1 placement in snapshot
+karmada: left out ResourceBinding shop/old-deployment: being deleted
+karmada: left out ResourceBinding shop/web-config-configmap: without `spec.placement`, as for objects that follow others
+";
+    assert_eq!(taken.err, expected);
+}
+
+#[test]
 fn a_plan_goes_on_from_a_snapshot() {
     let sandbox = Sandbox::new().file("clusters.yaml", CLUSTERS).file("bindings.yaml", BINDING);
     let taken = sandbox.run("snapshot -f clusters.yaml bindings.yaml --out repo").code(0);
-    assert_eq!(taken.err, "karmada: 2 clusters and 1 placements in repo\n");
+    assert_eq!(taken.err, "karmada: 2 clusters and 1 placement in repo\n");
     let cluster = sandbox.read("repo/clusters/karmada/m1.yaml");
     assert!(cluster.contains("v1.34.2") && !cluster.contains("resourceVersion"), "{cluster}");
     sandbox.write("repo/web.yaml", WEB);

@@ -67,9 +67,21 @@ fn a_cluster_that_leaves_or_may_run_nothing_is_replaced() {
         assert_eq!(json["replicas"], json!({"lost": 3, "regained": 3, "missing": 0}), "{scenario}");
         assert_eq!(json["losses"][0]["left"], 6);
     }
+    // A cluster that is lost and removed is lost once, and nothing happens to it after it has left.
+    let ran = repo.run("whatif --lose m1 --remove m1").code(1);
+    let timeline = "
+  t+0s     m1 is lost
+           m1 is being removed
+           3 replicas lost
+  t+0s     m1 has left
+           1 object moved, 3 replicas regained
+
+Replicas
+";
+    assert!(ran.out.contains(timeline), "{}", ran.out);
     let ran = repo.run("whatif --remove region=eu").code(1);
     for words in
-        ["- m1, m2", "~ Deployment shop/web moved, 6 replicas", "5 replicas lost, 5 regained, 0 missing"]
+        ["- m1, m2", "~ Deployment shop/web moved, 5 of 6 replicas", "5 replicas lost, 5 regained, 0 missing"]
     {
         assert!(ran.out.contains(words), "`{words}` is not in\n{}", ran.out);
     }
@@ -171,6 +183,140 @@ fn karmada_evicts_only_with_failover_and_after_what_is_tolerated() {
     ] {
         assert!(lost.out.contains(line), "`{line}` is not in\n{}", lost.out);
     }
+}
+
+#[test]
+fn kubeadmiral_migrates_replicas_that_stay_unschedulable() {
+    let repo = kubeadmiral();
+    let policy = repo.read("policy.json").replace(
+        "\"schedulingMode\"",
+        "\"autoMigration\":{\"when\":{\"podUnschedulableFor\":\"2m\"}},\"placement\":[{\"cluster\":\"m1\",\"preferences\":\
+         {\"weight\":1}},{\"cluster\":\"m2\",\"preferences\":{\"weight\":1}},{\"cluster\":\"m3\",\"preferences\":\
+         {\"weight\":1}}],\"schedulingMode\"",
+    );
+    repo.write("policy.json", policy);
+    let web = repo
+        .read("web.json")
+        .replace("\"replicas\":6", "\"replicas\":12")
+        .replace("\"image\":\"web\"", "\"image\":\"web\",\"resources\":{\"requests\":{\"cpu\":\"1\"}}");
+    repo.write("web.json", web);
+    let text = "today → capacity m2=55%, remove m1: 1 object moved; 1 cluster leaves
+
+Clusters
+  - m1
+
+Placement changes
+  ~ Deployment shop/web moved, 4 of 12 replicas
+      4 → –            m1
+      4 → 5            m2
+      4 → 7            m3
+      by PropagationPolicy shop/web
+
+Timeline
+  t+0s     m2 is resized
+           m1 is being removed
+           nothing moves
+  t+0s     m1 has left
+           m2: 1 replica does not fit
+           1 object moved, 4 replicas lost, 4 replicas regained
+  t+2m     m2: 1 replica is still unschedulable, and is scheduled again
+           1 object moved, 1 replica lost, 1 replica regained
+
+Replicas
+OBJECT               LOST  REGAINED  LEFT
+Deployment shop/web     4         4    12
+
+Free after that
+CLUSTER  LEAST FREE     FREE
+m2              cpu  0 of 11   0 %
+m3              cpu  7 of 20  35 %
+
+4 replicas lost, 4 regained, 0 missing
+";
+    assert_eq!(repo.run("whatif --remove m1 --capacity m2=55%").code(1).out, text);
+    // Without `avoidDisruption`, the replica is also kept where it does not fit.
+    let policy = repo.read("policy.json").replace(
+        "\"rescheduleWhen\"",
+        "\"replicaRescheduling\":{\"avoidDisruption\":false},\"rescheduleWhen\"",
+    );
+    repo.write("policy.json", policy);
+    let kept = repo.run("whatif --remove m1 --capacity m2=55%").code(1).out;
+    assert!(kept.contains("      4 → 6            m2\n      4 → 7            m3\n"), "{kept}");
+}
+
+#[test]
+fn kubefleet_replaces_members_as_fast_as_the_rollout_permits() {
+    let member = |name: &str| json!({"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": {"name": name}});
+    let placement = json!({"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "web"}, "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": {"placementType": "PickN", "numberOfClusters": 4},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}}});
+    let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web"}]}}}});
+    let members = ["m1", "m2", "m3", "m4", "m5", "m6"].map(member).to_vec();
+    let items: Vec<serde_json::Value> = members.into_iter().chain([placement, shop, web]).collect();
+    let repo = Sandbox::new();
+    repo.write("all.json", json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
+    let text = "today → remove m3, remove m4: 3 objects moved; 2 clusters leave
+
+Clusters
+  - m3, m4
+
+Placement changes
+  ~ Deployment shop/web, ClusterResourcePlacement web, Namespace shop moved
+      – → placed       m1, m2
+      placed → –       m3, m4
+      by ClusterResourcePlacement web
+
+Timeline
+  t+0s     m3 is being removed
+           m4 is being removed
+           nothing moves
+  t+0s     m3 has left
+           m4 has left
+           1 placement waits for its rollout
+           3 objects moved, 6 replicas lost, 3 replicas regained
+  t+60s    1 placement is rolled out
+           3 objects moved, 3 replicas regained
+
+Replicas
+OBJECT               LOST  REGAINED  LEFT
+Deployment shop/web     6         6    12
+
+6 replicas lost, 6 regained, 0 missing
+";
+    assert_eq!(repo.run("whatif --remove m3 --remove m4").code(1).out, text);
+    // Nothing is scheduled again before the member that does not answer is gone.
+    let text = "today → lose m3, remove m3: 3 objects moved; 1 cluster leaves
+
+Clusters
+  - m3
+
+Placement changes
+  ~ Deployment shop/web, ClusterResourcePlacement web, Namespace shop moved
+      – → placed       m2
+      placed → –       m3
+      by ClusterResourcePlacement web
+
+Timeline
+  t+0s     m3 is lost
+           m3 is being removed
+           3 replicas lost
+  t+5m     m3: no heartbeat for 5 minutes, nothing new is placed there
+           nothing moves
+  t+15m    m3 has left
+           3 objects moved, 3 replicas regained
+
+Replicas
+OBJECT               LOST  REGAINED  LEFT
+Deployment shop/web     3         3    12
+
+3 replicas lost, 3 regained, 0 missing
+";
+    assert_eq!(repo.run("whatif --lose m3 --remove m3").code(1).out, text);
 }
 
 #[test]

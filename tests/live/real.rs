@@ -6,7 +6,9 @@
 //! here, and without nodes there are no pods to look at.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +22,9 @@ const VARIABLE: &str = "FEDERATE_TEST_KUBECONFIG";
 /// How long a controller manager may take to show that there is one.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
+/// Marks nodes that a test has made. They run nothing.
+pub(crate) const TEST_NODE: &str = "federate.dev/test-node";
+
 /// How many tests of this process have asked for clusters.
 static TESTS: AtomicU32 = AtomicU32::new(0);
 
@@ -29,6 +34,10 @@ pub(crate) struct Real {
     pub(crate) kubeconfig: PathBuf,
     /// What stands for names that several tests use.
     name: String,
+    /// Objects without a namespace that the test has made, by cluster.
+    made: Mutex<Vec<(String, String)>>,
+    /// Held by a test that makes nodes and kinds, until they are gone.
+    alone: Option<File>,
 }
 
 impl Real {
@@ -51,7 +60,38 @@ impl Real {
         let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let test = TESTS.fetch_add(1, Ordering::Relaxed);
         let name = format!("fed-{nanoseconds:x}-{:x}-{test}", std::process::id());
-        Some(Self { runtime, clients, kubeconfig, name })
+        Some(Self { runtime, clients, kubeconfig, name, made: Mutex::default(), alone: None })
+    }
+
+    /// Waits until no other test makes nodes and kinds there, in this process or another. The clusters must have no nodes
+    /// of their own.
+    pub(crate) fn alone(mut self) -> Option<Self> {
+        if self.clients.keys().any(|cluster| self.has_nodes(cluster)) {
+            println!("the clusters have nodes of their own");
+            return None;
+        }
+        let file = File::create(std::env::temp_dir().join("federate-test-nodes.lock")).unwrap();
+        file.lock().unwrap();
+        self.alone = Some(file);
+        Some(self)
+    }
+
+    /// Writes a kubeconfig in which the contexts also have the names of the clusters, and uses it.
+    pub(crate) fn name_contexts(&mut self, clusters: &[&str], path: &Path) {
+        let mut config = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+        for (name, at) in clusters.iter().zip(1..) {
+            let mut context =
+                config.contexts.iter().find(|one| one.name == Self::context(at)).unwrap().clone();
+            (*name).clone_into(&mut context.name);
+            config.contexts.push(context);
+        }
+        std::fs::write(path, serde_json::to_string(&config).unwrap()).unwrap();
+        path.clone_into(&mut self.kubeconfig);
+    }
+
+    /// Remembers an object that is to go when the test ends.
+    pub(crate) fn remember(&self, cluster: &str, path: &str) {
+        self.made.lock().unwrap().push((cluster.to_owned(), path.to_owned()));
     }
 
     /// The context of a cluster by its number.
@@ -126,7 +166,8 @@ impl Real {
     /// Whether pods can become ready.
     pub(crate) fn has_nodes(&self, cluster: &str) -> bool {
         let nodes = self.get(cluster, "/api/v1/nodes").unwrap_or_default();
-        nodes["items"].as_array().is_some_and(|nodes| !nodes.is_empty())
+        let runs = |node: &Value| node["metadata"]["labels"][TEST_NODE].is_null();
+        nodes["items"].as_array().is_some_and(|nodes| nodes.iter().any(runs))
     }
 
     /// Takes away what the test has made.
@@ -145,8 +186,21 @@ impl Real {
             }
             delete(&format!("/api/v1/namespaces/default/serviceaccounts/{name}"));
         }
+        if self.alone.is_some() {
+            // No kubelet ends these pods.
+            let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+            self.request(cluster, "DELETE", "/api/v1/namespaces/shop/pods", "application/json", &now);
+        }
         for namespace in ["shop", "shop-b"] {
             self.empty(cluster, namespace);
+        }
+        let made = self.made.lock().unwrap().clone();
+        for (_, path) in made.iter().rev().filter(|(of, _)| of == cluster) {
+            delete(path);
+            let end = Instant::now() + Duration::from_secs(10);
+            while self.get(cluster, path).is_some() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(50));
+            }
         }
     }
 

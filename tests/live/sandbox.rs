@@ -103,6 +103,15 @@ impl Sandbox {
         Self::of(clusters, Fleet::serve(served), None)
     }
 
+    /// The same for a test that makes nodes and kinds: no other such test uses real clusters meanwhile.
+    pub(crate) fn anywhere_alone(clusters: &[&str]) -> Self {
+        let Some(real) = Real::find(clusters).and_then(Real::alone) else { return Self::simulated(clusters) };
+        let mut sandbox = Self::of(clusters, Fleet::start(&[]), Some(real));
+        let path = sandbox.path("kubeconfig");
+        sandbox.real.iter_mut().for_each(|real| real.name_contexts(clusters, &path));
+        sandbox
+    }
+
     fn of(clusters: &[&str], fleet: Fleet, real: Option<Real>) -> Self {
         let sandbox = Self { folder: tempfile::tempdir().unwrap(), fleet, real };
         let mut inventory = String::new();
@@ -153,7 +162,7 @@ impl Sandbox {
     }
 
     /// Text with the test's own names, as in files and clusters.
-    fn own(&self, text: &str) -> String {
+    pub(crate) fn own(&self, text: &str) -> String {
         self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.own(text))
     }
 
@@ -181,7 +190,12 @@ impl Sandbox {
 
     /// Rewrites the kubeconfig.
     pub(crate) fn kubeconfig(&self, change: impl Fn(&mut Value)) {
-        let mut config: Value = serde_json::from_str(&self.fleet.kubeconfig()).unwrap();
+        let text = if self.is_real() {
+            fs::read_to_string(self.path("kubeconfig")).unwrap()
+        } else {
+            self.fleet.kubeconfig()
+        };
+        let mut config: Value = serde_json::from_str(&text).unwrap();
         change(&mut config);
         fs::write(self.path("kubeconfig"), config.to_string()).unwrap();
     }
@@ -233,10 +247,12 @@ impl Sandbox {
 
     pub(crate) fn ran(&self, command: &mut Command) -> Ran {
         let ran = Ran::of(&command.output().unwrap());
-        match &self.real {
-            Some(real) => Ran { code: ran.code, out: real.known(&ran.out), err: real.known(&ran.err) },
-            None => ran,
-        }
+        Ran { code: ran.code, out: self.known(&ran.out), err: self.known(&ran.err) }
+    }
+
+    /// Text with the names that the tests know.
+    pub(crate) fn known(&self, text: &str) -> String {
+        self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.known(text))
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
@@ -292,6 +308,26 @@ impl Sandbox {
     #[track_caller]
     pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
         assert_eq!(self.ask(cluster, "POST", path, manager, "application/json", body), 201, "{path}");
+    }
+
+    /// Creates an object without a namespace that goes at the end. Its kind may be served a moment later, and one of its
+    /// name may still be about to go.
+    #[track_caller]
+    pub(crate) fn create_global(&self, cluster: &str, path: &str, body: &Value) {
+        self.real.iter().for_each(|real| {
+            real.remember(cluster, &format!("{path}/{}", body["metadata"]["name"].as_str().unwrap()));
+        });
+        self.create_soon(cluster, path, body);
+    }
+
+    /// Creates an object as soon as its kind is served.
+    #[track_caller]
+    pub(crate) fn create_soon(&self, cluster: &str, path: &str, body: &Value) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.ask(cluster, "POST", path, "test", "application/json", body) != 201 {
+            assert!(Instant::now() < end, "{path}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Changes an object as a field manager; of its subresources, by a merge patch.

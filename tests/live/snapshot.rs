@@ -6,11 +6,13 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::real::TEST_NODE;
 use crate::sandbox::{Ran, Sandbox};
+use crate::snapshot_hubs::{Kind, define};
 use federate_test_apiserver::{Fault, FaultKind};
 
 /// Divides by free resources.
-const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+pub(crate) const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: web, namespace: shop}
 spec:
@@ -22,7 +24,7 @@ spec:
       weightPreference: {dynamicWeight: AvailableReplicas}
 ";
 
-const WEB: &str = "apiVersion: apps/v1
+pub(crate) const WEB: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop}
 spec:
@@ -33,9 +35,18 @@ spec:
     spec: {containers: [{name: web, image: 'nginx:1.27', resources: {requests: {cpu: 1}}}]}
 ";
 
-/// A hub that serves Karmada's kinds, and two members.
+/// A hub that serves Karmada's kinds, and two members, of the API server for tests: for tests that need its faults, or too
+/// many objects.
 pub(crate) fn sandbox() -> Sandbox {
-    let sandbox = Sandbox::simulated(&["m1", "m2", "hub"]);
+    of(Sandbox::simulated(&["m1", "m2", "hub"]))
+}
+
+/// The same, of real clusters if there are some.
+fn anywhere() -> Sandbox {
+    of(Sandbox::anywhere_alone(&["m1", "m2", "hub"]))
+}
+
+fn of(sandbox: Sandbox) -> Sandbox {
     let inventory = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m1}\nspec: {}\n---\n\
                      apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m2}\nspec: {}\n";
     sandbox.file("clusters.yaml", inventory).file("policy.yaml", POLICY).file("web.yaml", WEB)
@@ -43,50 +54,40 @@ pub(crate) fn sandbox() -> Sandbox {
 
 /// Adds a node with so many processors, and a pod on it that takes two.
 pub(crate) fn node(sandbox: &Sandbox, cluster: &str, cpu: &str) {
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
-    sandbox.create(cluster, "/api/v1/nodes", "test", &node);
-    let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "110"});
+    let node = json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "node-1", "labels": {TEST_NODE: ""}}});
+    sandbox.create_global(cluster, "/api/v1/nodes", &node);
+    // Real clusters may have many pods that wait for a node.
+    let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "100k"});
     let status = json!({"status": {"capacity": amounts, "allocatable": amounts,
         "conditions": [{"type": "Ready", "status": "True"}]}});
     sandbox.edit(cluster, "test", "/api/v1/nodes/node-1/status", &status);
     sandbox.create_namespace(cluster);
+    // A controller may have made it already.
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    sandbox.create(cluster, "/api/v1/namespaces/shop/serviceaccounts", "test", &account);
+    let path = "/api/v1/namespaces/shop/serviceaccounts";
+    assert!(matches!(sandbox.ask(cluster, "POST", path, "test", "application/json", &account), 201 | 409));
     let container = json!({"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other", "namespace": "shop"},
         "spec": {"nodeName": "node-1", "containers": [container]}});
     sandbox.create(cluster, "/api/v1/namespaces/shop/pods", "test", &pod);
 }
 
-/// Serves a kind of Karmada on the hub.
-fn define(sandbox: &Sandbox, group: &str, version: &str, kind: &str, plural: &str, scope: &str) {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
-    });
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(sandbox.fleet.cluster("hub").create(path, &definition).status, 201);
-}
-
-fn on_hub(sandbox: &Sandbox, path: &str, body: &Value) {
-    // The kind is served a moment after its definition.
-    assert!((0..5).any(|_| sandbox.fleet.cluster("hub").create(path, body).status == 201), "{path}");
-}
+pub(crate) const CLUSTER: Kind = ["cluster.karmada.io", "v1alpha1", "Cluster", "clusters", "Cluster"];
+pub(crate) const BINDING: Kind =
+    ["work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings", "Namespaced"];
 
 /// Karmada's clusters, without or with a status, and a binding.
 pub(crate) fn karmada(sandbox: &Sandbox, status: Option<&Value>) {
-    define(sandbox, "cluster.karmada.io", "v1alpha1", "Cluster", "clusters", "Cluster");
-    define(sandbox, "work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings", "Namespaced");
+    define(sandbox, CLUSTER);
+    define(sandbox, BINDING);
     for name in ["m1", "m2"] {
         let mut cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
             "metadata": {"name": name}, "spec": {"region": "eu"}});
         if let Some(status) = status {
             cluster["status"] = status.clone();
         }
-        on_hub(sandbox, "/apis/cluster.karmada.io/v1alpha1/clusters", &cluster);
+        sandbox.create_soon("hub", "/apis/cluster.karmada.io/v1alpha1/clusters", &cluster);
     }
     sandbox.create_namespace("hub");
     let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
@@ -99,7 +100,7 @@ pub(crate) fn karmada(sandbox: &Sandbox, status: Option<&Value>) {
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
             "replicas": 8, "placement": placement,
             "clusters": [{"name": "m1", "replicas": 7}, {"name": "m2", "replicas": 1}]}});
-    on_hub(sandbox, "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings", &binding);
+    sandbox.create_soon("hub", "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings", &binding);
 }
 
 fn snapshot(sandbox: &Sandbox, arguments: &str) -> Ran {
@@ -107,13 +108,13 @@ fn snapshot(sandbox: &Sandbox, arguments: &str) -> Ran {
 }
 
 /// A command that reaches no cluster.
-fn offline(sandbox: &Sandbox, arguments: &str) -> Ran {
+pub(crate) fn offline(sandbox: &Sandbox, arguments: &str) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
     command
         .args(arguments.split_whitespace())
         .current_dir(sandbox.path(""))
         .env("KUBECONFIG", "/nonexistent");
-    Ran::of(&command.output().unwrap())
+    sandbox.ran(&mut command)
 }
 
 fn placed(sandbox: &Sandbox, arguments: &str) -> Value {
@@ -124,7 +125,7 @@ fn placed(sandbox: &Sandbox, arguments: &str) -> Value {
 }
 
 fn read(sandbox: &Sandbox, path: &str) -> String {
-    fs::read_to_string(sandbox.path("snapshot").join(path)).unwrap()
+    sandbox.known(&fs::read_to_string(sandbox.path("snapshot").join(sandbox.own(path))).unwrap())
 }
 
 const FRESH: &str = r#"[{"name":"m1","replicas":2},{"name":"m2","replicas":6}]"#;
@@ -132,7 +133,7 @@ const BOUND: &str = r#"[{"name":"m1","replicas":7},{"name":"m2","replicas":1}]"#
 
 #[test]
 fn members_say_their_free_resources_and_what_runs() {
-    let sandbox = sandbox();
+    let sandbox = anywhere();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\nstringData: {k: hunter2hunter2}\n";
     sandbox.write("secret.yaml", secret);
     for (cluster, cpu) in [("m1", "4"), ("m2", "12")] {
@@ -156,8 +157,8 @@ fn members_say_their_free_resources_and_what_runs() {
     assert!(observed.contains("k: <secret "), "{observed}");
     assert!(!observed.contains("hunter2") && !observed.contains("aHVudGVy"));
 
-    // Other commands need no cluster now.
-    for cluster in ["m1", "m2"] {
+    // Other commands need no cluster now. (Their kubeconfig does not exist, either.)
+    for cluster in ["m1", "m2"].into_iter().filter(|_| !sandbox.is_real()) {
         sandbox.fleet.cluster(cluster).fault(Fault::new("*", FaultKind::Status(500)).times(1000));
     }
     let lost = offline(&sandbox, "whatif repo --snapshot snapshot --lose m2").code(1);
@@ -173,16 +174,24 @@ fn members_say_their_free_resources_and_what_runs() {
 
 #[test]
 fn a_hub_says_what_it_has_decided() {
-    let sandbox = sandbox();
+    let sandbox = anywhere();
     karmada(&sandbox, None);
     for (cluster, cpu) in [("m1", "4"), ("m2", "12")] {
         node(&sandbox, cluster, cpu);
     }
     let ran = snapshot(&sandbox, "--hub-context hub --context m1 m2").code(0);
-    assert!(ran.err.contains("karmada: 2 clusters and 1 placements"), "{ran:#?}");
+    assert!(ran.err.contains("karmada: 2 clusters and 1 placement"), "{ran:#?}");
     assert!(read(&sandbox, "clusters/karmada/m2.yaml").contains("allocatable"));
     assert_eq!(placed(&sandbox, "--snapshot snapshot -o json").to_string(), BOUND);
     assert_eq!(placed(&sandbox, "--snapshot snapshot --fresh -o json").to_string(), FRESH);
+
+    // Of the eight replicas, the hub has placed seven on m1.
+    let lost = offline(&sandbox, "whatif repo --snapshot snapshot --lose m1 -o json").code(1).json();
+    assert_eq!(lost["replicas"]["lost"], 7);
+    let each = offline(&sandbox, "whatif repo --snapshot snapshot --each cluster -o json").code(1).json();
+    let worst: Vec<&str> =
+        each["rows"].as_array().unwrap().iter().map(|row| row["lose"].as_str().unwrap()).collect();
+    assert_eq!(worst, ["m1", "m2"]);
 
     let only = snapshot(&sandbox, "--hub-context hub --no-members -q").code(0);
     assert!(only.err.is_empty() && !sandbox.path("snapshot/observed").exists(), "{only:#?}");
@@ -191,7 +200,7 @@ fn a_hub_says_what_it_has_decided() {
 
 #[test]
 fn the_status_on_the_hub_is_what_its_scheduler_sees() {
-    let sandbox = sandbox();
+    let sandbox = anywhere();
     let amounts = json!({"allocatable": {"cpu": "100", "pods": "100"}});
     let apis =
         json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
@@ -203,12 +212,40 @@ fn the_status_on_the_hub_is_what_its_scheduler_sees() {
     assert!(read(&sandbox, "clusters/karmada/m1.yaml").contains("cpu: \"100\""));
 }
 
+/// Uses a user who may only read nodes in a cluster.
+fn may_not_list_pods(sandbox: &Sandbox, cluster: &str) {
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+        "metadata": {"name": "shop-nodes"},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]});
+    let binding = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {"name": "shop-nodes"},
+        "subjects": [{"kind": "User", "name": "shop-nodes", "apiGroup": group}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "shop-nodes"}});
+    sandbox.create_global(cluster, &format!("/apis/{group}/v1/clusterroles"), &role);
+    sandbox.create_global(cluster, &format!("/apis/{group}/v1/clusterrolebindings"), &binding);
+    sandbox.kubeconfig(|config| {
+        let contexts = config["contexts"].as_array_mut().unwrap();
+        let server = |context: &Value| context["context"]["cluster"].clone();
+        let of = server(contexts.iter().find(|context| context["name"] == cluster).unwrap());
+        let mut user = Value::Null;
+        for context in contexts.iter_mut().filter(|context| server(context) == of) {
+            user = std::mem::replace(&mut context["context"]["user"], "nodes".into());
+        }
+        let users = config["users"].as_array_mut().unwrap();
+        let mut limited = users.iter().find(|one| one["name"] == user).unwrap().clone();
+        limited["name"] = "nodes".into();
+        limited["user"]["as"] = sandbox.own("shop-nodes").into();
+        users.push(limited);
+    });
+}
+
 #[test]
 fn a_cluster_that_fails_is_named_and_the_others_are_written() {
-    let sandbox = sandbox();
+    let sandbox = anywhere();
     node(&sandbox, "m1", "4");
     node(&sandbox, "m2", "12");
-    sandbox.fleet.cluster("m2").fault(Fault::new("list", FaultKind::Status(403)).on("/api/v1/pods").times(9));
+    may_not_list_pods(&sandbox, "m2");
     let ran = snapshot(&sandbox, "").code(2);
     assert!(ran.err.contains("error: m2: its pods may not be listed"), "{ran:#?}");
     assert!(!sandbox.path("snapshot/clusters/karmada/m2.yaml").exists());

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use crate::sandbox::Sandbox;
 
 /// A kind on the hub: group, version, kind, plural, scope.
-type Kind = [&'static str; 5];
+pub(crate) type Kind = [&'static str; 5];
 
-fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind) {
+/// Serves a kind on the hub.
+pub(crate) fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -17,22 +18,20 @@ fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind) {
         "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
             "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
     });
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(sandbox.fleet.cluster("hub").create(path, &definition).status, 201);
+    sandbox.create_global("hub", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
 }
 
-/// Creates an object of a kind on the hub. The kind is served a moment after its definition.
+/// Creates an object of a kind on the hub.
 fn create(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind, mut body: Value) {
     body["apiVersion"] = format!("{group}/{version}").into();
     body["kind"] = kind.into();
     let namespace = if scope == "Namespaced" { "/namespaces/shop" } else { "" };
-    let path = format!("/apis/{group}/{version}{namespace}/{plural}");
-    assert!((0..5).any(|_| sandbox.fleet.cluster("hub").create(&path, &body).status == 201), "{path}");
+    sandbox.create_soon("hub", &format!("/apis/{group}/{version}{namespace}/{plural}"), &body);
 }
 
 /// A hub that serves some kinds.
 fn hub(kinds: &[Kind]) -> Sandbox {
-    let sandbox = Sandbox::simulated(&["hub"]);
+    let sandbox = Sandbox::anywhere_alone(&["hub"]);
     for kind in kinds {
         define(&sandbox, *kind);
     }
@@ -44,7 +43,7 @@ fn hub(kinds: &[Kind]) -> Sandbox {
 fn snapshot(sandbox: &Sandbox) -> (String, String) {
     let ran = sandbox.run("snapshot", "--out snapshot --hub-context hub --no-members").code(0);
     let plan = fs::read_to_string(sandbox.path("snapshot/placements.yaml")).unwrap();
-    (ran.err, plan)
+    (ran.err, sandbox.known(&plan))
 }
 
 fn web() -> Value {
@@ -74,7 +73,7 @@ fn a_hub_of_kubeadmiral_says_where_objects_are() {
             {"op": "replace", "path": "/spec/replicas", "value": 5}]}]}]}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubeadmiral: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubeadmiral: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
     assert!(sandbox.path("snapshot/clusters/kubeadmiral/m1.yaml").exists());
 }
@@ -100,7 +99,7 @@ fn a_hub_of_kubefed_says_where_objects_are() {
         "overrides": [{"clusterName": "m1", "clusterOverrides": [{"path": "/spec/replicas", "value": 5}]}]}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubefed: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubefed: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("  - name: m1\n    replicas: 5\n"), "{plan}");
 }
 
@@ -144,6 +143,6 @@ fn a_hub_of_kubefleet_says_where_objects_are() {
             "resourceSnapshotName": "shop-0-snapshot", "clusterDecision": {"clusterName": "m1", "selected": true, "reason": "picked"}}}),
     );
     let (said, plan) = snapshot(&sandbox);
-    assert!(said.contains("kubefleet: 1 clusters and 1 placements in snapshot"), "{said}");
+    assert!(said.contains("kubefleet: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("ClusterResourcePlacement") && plan.contains("  - name: m1\n"), "{plan}");
 }

@@ -12,7 +12,7 @@ use crate::sandbox::{Ran, Sandbox, WEB};
 use crate::snapshot::{karmada, node, sandbox};
 use crate::sync_objects::until;
 
-const API: &str = "/apis/apps/v1/namespaces/shop/deployments/api";
+pub(crate) const API: &str = "/apis/apps/v1/namespaces/shop/deployments/api";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
 fn write_sync(sandbox: &Sandbox, inventory: &str, apply: &str) {
@@ -23,7 +23,7 @@ fn once(sandbox: &Sandbox, arguments: &str) -> Ran {
     sandbox.ran(&mut sandbox.sync(&format!("--once {arguments}")))
 }
 
-fn replicas(sandbox: &Sandbox, path: &str) -> [Value; 2] {
+pub(crate) fn replicas(sandbox: &Sandbox, path: &str) -> [Value; 2] {
     let of = |cluster: &str| {
         if sandbox.has(cluster, path) {
             sandbox.get(cluster, path)["spec"]["replicas"].clone()
@@ -121,7 +121,7 @@ fn the_last_status_of_members_stays_when_none_can_be_read() {
 }
 
 /// Sets for how many seconds a member cannot be reached, as the state says it.
-fn unreachable_for(sandbox: &Sandbox, member: &str, seconds: i64) {
+pub(crate) fn unreachable_for(sandbox: &Sandbox, member: &str, seconds: i64) {
     let path = sandbox.path("state/default/web/members.json");
     let mut known: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert!(known[member]["unreachableSince"].is_string(), "{known}");
@@ -131,7 +131,7 @@ fn unreachable_for(sandbox: &Sandbox, member: &str, seconds: i64) {
 }
 
 /// Gives the clusters of the kubeconfig another address, or their own again.
-fn reach(sandbox: &Sandbox, member: &str, server: &Value) -> Value {
+pub(crate) fn reach(sandbox: &Sandbox, member: &str, server: &Value) -> Value {
     let before = Cell::new(Value::Null);
     sandbox.kubeconfig(|config| {
         let clusters = config["clusters"].as_array_mut().unwrap();

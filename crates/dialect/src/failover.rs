@@ -1,9 +1,9 @@
-//! What control planes do over time after they lose a cluster.
+//! What control planes do over time after a cluster is lost or leaves.
 
 use std::collections::BTreeMap;
 
 use crate::Placement;
-use federate_kubernetes::{Cluster, ClusterName, Taint};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
 
 /// A change of a lost cluster in the inventory.
 #[derive(Clone, Debug)]
@@ -51,4 +51,55 @@ impl FailedOver {
     pub fn wait(&mut self, until: i64) {
         self.next = Some(self.next.map_or(until, |next| next.min(until)));
     }
+}
+
+/// The clusters to which a placement has released its resources, with the time in seconds. Those that it has left are
+/// among them until the control plane has removed them.
+pub type Released = BTreeMap<ClusterName, i64>;
+
+/// The clusters to which policies have not released their resources yet.
+pub type Awaited = BTreeMap<ObjectRef, Vec<ClusterName>>;
+
+/// A rollout at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolledOut {
+    /// The clusters to which resources are released then.
+    pub released: Released,
+    /// When the rollout may continue, in seconds; `None` if it waits for nothing that takes time.
+    pub next: Option<i64>,
+}
+
+/// The replicas of a workload by cluster.
+pub type PodCounts = BTreeMap<ClusterName, PodCount>;
+
+/// The replicas of a workload in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodCount {
+    /// The number of replicas that the cluster is to run.
+    pub desired: i64,
+    /// Those that fit on no node: since when, in seconds, and how many.
+    pub unschedulable: Vec<(i64, i64)>,
+}
+
+impl PodCount {
+    /// The number of replicas that fit on no node.
+    pub fn unschedulable(&self) -> i64 {
+        self.unschedulable.iter().map(|(_, replicas)| replicas).sum()
+    }
+
+    /// The number of replicas that run.
+    pub fn scheduled(&self) -> i64 {
+        self.desired - self.unschedulable()
+    }
+}
+
+/// What a control plane does about replicas that fit on no node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Migrated {
+    /// The placement afterwards, if its memory changes.
+    pub placement: Option<Placement>,
+    /// The clusters that now count as full for it, with the number of replicas that do not fit.
+    pub full: Vec<(ClusterName, i64)>,
+    /// When it counts again, in seconds.
+    pub next: Option<i64>,
 }

@@ -15,6 +15,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+mod decided;
 mod deletion;
 mod dialects;
 mod explanation;
@@ -36,11 +37,16 @@ pub mod release;
 pub mod rollout;
 pub mod served;
 mod starter;
+mod unfollowed;
 
+pub use decided::{Decided, Depends, Reads, Subject};
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
-pub use failover::{Evictions, FailedOver, LossStep, Moment, TaintedSince};
+pub use failover::{
+    Awaited, Evictions, FailedOver, LossStep, Migrated, Moment, PodCount, PodCounts, Released, RolledOut,
+    TaintedSince,
+};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use memory::Memory;
@@ -52,6 +58,7 @@ pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
 pub use starter::Starter;
+pub use unfollowed::{NotFollowed, Unfollowed};
 
 /// A control plane: its kinds, its inventory and its policies.
 pub trait Dialect: Sync {
@@ -93,6 +100,13 @@ pub trait Dialect: Sync {
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let _ = hub;
         Ok(Plan::default())
+    }
+
+    /// The objects that [`memory`](Self::memory) leaves out although they are of a kind that records a placement, each
+    /// with the reason. By default there are none.
+    fn without_memory<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
+        let _ = hub;
+        Vec::new()
     }
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
@@ -195,6 +209,11 @@ pub trait Dialect: Sync {
         0
     }
 
+    /// Whether the scheduler acts on the deletion of a cluster's inventory object before the cluster has left.
+    fn notices_deletion(&self) -> bool {
+        true
+    }
+
     /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
     /// count as its own, but have no such mark. By default there is none.
     fn mark(&self, live: &mut Object) {
@@ -273,6 +292,17 @@ pub trait ControlPlane: Send + Sync {
         None
     }
 
+    /// For templates that no policy places: an object that refers to each of them, where it would follow that object but
+    /// for a reason that is known. By default, nothing follows.
+    fn unfollowed(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, Unfollowed> {
+        let _ = (templates, placements);
+        BTreeMap::new()
+    }
+
     /// Places a template that no policy selects in every cluster. By default it cannot.
     fn everywhere(&self, template: &Object) -> Decided {
         let _ = template;
@@ -344,6 +374,37 @@ pub trait ControlPlane: Send + Sync {
         FailedOver::default()
     }
 
+    /// Whether its rollouts limit at how many clusters a placement changes at a time. By default none does.
+    fn limits_rollouts(&self) -> bool {
+        false
+    }
+
+    /// Continues the rollout of a policy at a moment of a scenario. `placement` is the policy's own row, and `released`
+    /// are the clusters that have its resources, with those that it has left. By default nothing has to wait.
+    fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
+        let _ = (placement, released, seconds);
+        None
+    }
+
+    /// A row without the clusters to which its policies have not released it; `None` if there are none.
+    fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {
+        let _ = (placement, awaited);
+        None
+    }
+
+    /// The seconds between a change of a workload's pods and the moment at which the control plane counts them; `None`
+    /// if it never moves replicas because they fit on no node.
+    fn counts_pods_after(&self) -> Option<i64> {
+        None
+    }
+
+    /// Records the replicas that fit on no node at a moment of a scenario, for the next decision about the placement of
+    /// an object.
+    fn migrate(&self, object: &ObjectRef, placement: &Placement, pods: &PodCounts, seconds: i64) -> Migrated {
+        let _ = (object, placement, pods, seconds);
+        Migrated::default()
+    }
+
     /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there
     /// is no such rule, so that [`Dialect::health`] decides.
     fn health(&self, live: &Object) -> Option<Health> {
@@ -364,57 +425,6 @@ pub trait ControlPlane: Send + Sync {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation>;
-}
-
-/// The subject of one decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// The object of the repo: a template, or one that the dialect claims.
-    pub object: ObjectRef,
-    /// Which templates of the repo the decision reads.
-    pub reads: Reads,
-}
-
-/// Which templates of the repo a decision reads, besides policies, inventory and the previous plan. When
-/// templates change, only decisions that read them are taken again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// Only the subject; and only its row of the previous plan.
-    Subject,
-    /// Any template.
-    Templates,
-}
-
-/// The outcome of decisions.
-#[derive(Clone, Debug, Default)]
-pub struct Decided {
-    /// Placements, in any order.
-    pub placements: Vec<Placement>,
-    /// Errors and warnings.
-    pub findings: Vec<Finding>,
-    /// The shared memory of several placements, by digest.
-    pub shared: Map<String, Value>,
-    /// Which clusters a single decision depends on.
-    pub depends: Depends,
-}
-
-/// Which clusters of the inventory a decision depends on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depends {
-    /// Any cluster.
-    #[default]
-    Inventory,
-    /// Only the clusters of its rows, in the previous plan and in this one.
-    Placed,
-}
-
-impl Decided {
-    /// Adds other decisions.
-    pub fn extend(&mut self, other: Self) {
-        self.placements.extend(other.placements);
-        self.findings.extend(other.findings);
-        self.shared.extend(other.shared);
-    }
 }
 
 /// What a group of clusters receives of one placement.

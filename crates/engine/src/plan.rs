@@ -46,7 +46,7 @@ impl Engine<'_> {
         let Planned { plan, mut findings } =
             self.merged(|dialect, plane| self.decisions(dialect, plane, kept.as_deref_mut()));
         if self.repo.config.unplaced != Unplaced::Everywhere {
-            let why = self.why_unmatched(&plan.unmatched, &findings);
+            let why = self.why_unmatched(&plan, &findings);
             findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
         }
         Planned { plan, findings }
@@ -90,7 +90,7 @@ impl Engine<'_> {
     /// Places the templates everywhere that no policy places, and adds the findings about the others.
     fn place_everywhere(&self, planned: &mut Planned) {
         let Planned { plan, findings } = planned;
-        let why = self.why_unmatched(&plan.unmatched, findings);
+        let why = self.why_unmatched(plan, findings);
         let (rows, placed) = self.everywhere(&why);
         let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
         plan.unmatched.retain(|id| !is_placed(id));
@@ -172,11 +172,15 @@ impl Engine<'_> {
     }
 
     /// Says of each template that no policy places, why. The result is in the order of `unmatched`.
-    fn why_unmatched<'s>(&'s self, unmatched: &[ObjectRef], findings: &[Finding]) -> Vec<NotPlaced<'s>> {
+    fn why_unmatched<'s>(&'s self, plan: &Plan, findings: &[Finding]) -> Vec<NotPlaced<'s>> {
+        let unmatched = plan.unmatched.as_slice();
         if unmatched.is_empty() {
             return Vec::new();
         }
-        let (unplaced, defined) = (Unselected::new(self, findings), Defined::new(self.repo));
+        let planes = self.planes.iter();
+        let unfollowed =
+            planes.flat_map(|(_, plane)| plane.unfollowed(unmatched, &plan.placements)).collect();
+        let (unplaced, defined) = (Unselected::new(self, findings, unfollowed), Defined::new(self.repo));
         let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
         let everywhere = self.repo.config.unplaced == Unplaced::Everywhere;
         let why = |object| {

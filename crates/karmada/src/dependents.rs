@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::dependencies::{Dependency, Target};
 use super::{Karmadas, NAME};
-use federate_dialect::{Decided, Placed, Placement, Previous};
+use federate_dialect::{Decided, NotFollowed, Placed, Placement, Previous, Unfollowed};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
 /// The clusters and referrers of an object that others refer to.
@@ -63,6 +63,41 @@ pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previo
 /// Whether the objects that a placed object refers to follow it.
 fn is_followed(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     !placement.clusters.is_empty() && plane.policy(placement).is_some_and(|p| p.spec.propagate_deps)
+}
+
+/// The templates that an object refers to which is on no cluster, or whose policy does not propagate dependencies.
+pub(super) fn unfollowed(
+    plane: &Karmadas<'_>,
+    templates: &[ObjectRef],
+    placements: &[Placement],
+) -> BTreeMap<ObjectRef, Unfollowed> {
+    let wanted: BTreeSet<&ObjectRef> = templates.iter().collect();
+    let namespaces: BTreeSet<&str> = templates.iter().filter_map(|id| id.namespace.as_deref()).collect();
+    let refers = |placement: &Placement| {
+        let namespace = placement.object.namespace.as_deref()?;
+        if !namespaces.contains(namespace) || is_followed(plane, placement) {
+            return None;
+        }
+        let spec = &plane.policy(placement)?.spec;
+        let reason = if spec.propagate_deps {
+            NotFollowed::LeaderNowhere
+        } else {
+            NotFollowed::NotPropagated { policy: placement.policy.clone()?, setting: "propagateDeps: true" }
+        };
+        let unfollowed = Unfollowed { leader: placement.object.clone(), reason };
+        let dependencies = plane.interpreter.needed_by(&plane.template(&placement.object)?.object).ok()?;
+        let objects = dependencies.iter().flat_map(|dependency| existing(plane, dependency));
+        let objects = objects.filter(|object| wanted.contains(&object.id));
+        Some(objects.map(|object| (object.id.clone(), unfollowed.clone())).collect::<Vec<_>>())
+    };
+    let mut all = BTreeMap::new();
+    for (object, unfollowed) in placements.iter().filter_map(refers).flatten() {
+        let known = all.entry(object).or_insert_with(|| unfollowed.clone());
+        if known.reason != NotFollowed::LeaderNowhere && unfollowed.reason == NotFollowed::LeaderNowhere {
+            *known = unfollowed;
+        }
+    }
+    all
 }
 
 /// The clusters of all placements that others follow. A list that many placements share is read once.

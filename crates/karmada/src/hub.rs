@@ -84,13 +84,8 @@ struct Status {
 /// The bindings of a control plane as rows of a plan, sorted by object. Bindings that are being deleted, and those
 /// that exist only because other bindings refer to them, are left out.
 pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
-    let bindings = objects.iter().filter(|o| {
-        o.id.group() == "work.karmada.io"
-            && matches!(o.id.kind.as_str(), "ResourceBinding" | "ClusterResourceBinding")
-            && !o.deleting()
-    });
     let mut rows = Vec::new();
-    for binding in bindings {
+    for binding in bindings(objects).filter(|binding| !binding.deleting()) {
         let error = |error| Error(binding.id.clone(), error);
         let spec: Spec = part(binding, "spec").map_err(error)?;
         let status: Status = part(binding, "status").map_err(error)?;
@@ -100,6 +95,25 @@ pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
     Ok(rows)
+}
+
+fn bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
+    objects.iter().filter(|object| {
+        object.id.group() == "work.karmada.io"
+            && matches!(object.id.kind.as_str(), "ResourceBinding" | "ClusterResourceBinding")
+    })
+}
+
+/// The bindings that [`memory_of`] leaves out, each with the reason.
+pub fn without_memory(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
+    let reason = |binding: &Object| {
+        if binding.deleting() {
+            return Some("being deleted");
+        }
+        let placement = binding.at(&["spec", "placement"]).filter(|placement| !placement.is_null());
+        placement.is_none().then_some("without `spec.placement`, as for objects that follow others")
+    };
+    bindings(objects).filter_map(|binding| Some((&binding.id, reason(binding)?))).collect()
 }
 
 fn part<T: Default + for<'de> Deserialize<'de>>(object: &Object, key: &str) -> Result<T, serde_json::Error> {

@@ -6,6 +6,8 @@
 //! member   live object ─► create, update (retain), adopt, delete
 //! ```
 
+use std::collections::BTreeMap;
+
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
 use federate_repo::{Claimed, Config, Repo, Role, Template};
@@ -18,7 +20,7 @@ use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health,
     HubKinds, Input, LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release,
-    SharedLists, Starter, Subject, Variant,
+    SharedLists, Starter, Subject, Unfollowed, Variant,
 };
 
 mod affinity;
@@ -106,6 +108,10 @@ impl Dialect for Karmada {
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
         Ok(Plan { placements, ..Plan::default() })
+    }
+
+    fn without_memory<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
+        hub::without_memory(hub)
     }
 
     fn settings(&self) -> &'static [&'static str] {
@@ -315,6 +321,14 @@ impl ControlPlane for Karmadas<'_> {
         }
         self.template(subject)
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
+    }
+
+    fn unfollowed(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, Unfollowed> {
+        dependents::unfollowed(self, templates, placements)
     }
 
     fn complete(&self, decided: Decided, previous: &Previous) -> Decided {

@@ -3,6 +3,8 @@
 //! Facts: the fields and defaults of `core.kubeadmiral.io/v1alpha1`. Unknown fields are pruned, and an explicit
 //! `null` gets the default.
 
+use federate_dialect::goduration;
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 use federate_kubernetes::Labels;
@@ -110,6 +112,13 @@ federate_kubernetes::crd! {
     pub(super) struct MigrationTrigger {
         /// How long a pod must have been unschedulable, as a Go duration; one minute by default.
         pub(super) pod_unschedulable_for: Option<String> = optional("podUnschedulableFor"),
+    }
+}
+
+impl AutoMigration {
+    /// How long pods may be unschedulable; `None` if it is not a duration.
+    pub(super) fn threshold(&self) -> Option<SignedDuration> {
+        goduration::parse(self.when.pod_unschedulable_for.as_deref().unwrap_or("1m"))
     }
 }
 

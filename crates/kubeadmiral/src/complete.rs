@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::followers::{self, Reference};
-use super::{KubeAdmiralPlane, advice, decide, keys};
-use federate_dialect::{Decided, Placed, Placement, Unschedulable};
+use super::{KubeAdmiralPlane, NAME, advice, decide, keys};
+use federate_dialect::{Decided, NotFollowed, Placed, Placement, Unfollowed, Unschedulable};
 use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 
 /// The leaders of a follower, and their clusters.
@@ -86,6 +86,23 @@ fn follow(plane: &KubeAdmiralPlane<'_>, placement: &mut Placement, led: &Followe
     if placement.unschedulable.is_none() {
         placement.unschedulable = decide::override_problem(plane, template, placement);
     }
+}
+
+/// The templates without a policy whose leaders are on no cluster. Rows are sorted by object.
+pub(super) fn unfollowed(
+    templates: &[ObjectRef],
+    placements: &[Placement],
+) -> BTreeMap<ObjectRef, Unfollowed> {
+    let row = |id: &ObjectRef| {
+        let at = placements.binary_search_by(|row| row.object.cmp(id)).ok()?;
+        placements.get(at).filter(|row| row.dialect == NAME && row.clusters.is_empty())
+    };
+    let leader = |id: &ObjectRef| row(id)?.required_by.iter().find(|leader| row(leader).is_some());
+    let unfollowed = |id: &ObjectRef| {
+        let leader = leader(id)?.clone();
+        Some((id.clone(), Unfollowed { leader, reason: NotFollowed::LeaderNowhere }))
+    };
+    templates.iter().filter_map(unfollowed).collect()
 }
 
 /// The finding about a placement. Overrides that fail are reported where they are applied.

@@ -20,7 +20,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
-    Observation, Placement, Previous, Reads, References, Starter, Subject, Unschedulable, Variant,
+    Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter, Subject, Unfollowed,
+    Unschedulable, Variant,
 };
 
 mod advice;
@@ -330,6 +331,14 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
             .map_or_else(Decided::default, |template| self.decide_template(&template.object, previous))
     }
 
+    fn unfollowed(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, Unfollowed> {
+        complete::unfollowed(templates, placements)
+    }
+
     fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
         let mut all = complete::complete(self, decided);
         all.shared = trigger::shared(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
@@ -339,6 +348,23 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
     /// The scheduler compares the labels, the taints and the API types of all joined clusters.
     fn inventory_digest(&self) -> String {
         self.snapshot_digest.clone()
+    }
+
+    fn counts_pods_after(&self) -> Option<i64> {
+        let mut policies = self.policies.policies.values();
+        policies.any(|policy| policy.spec.auto_migration.is_some()).then_some(migration::scenario::DELAY)
+    }
+
+    /// Only pods of Deployments are counted.
+    fn migrate(&self, object: &ObjectRef, placement: &Placement, pods: &PodCounts, seconds: i64) -> Migrated {
+        let config = self.types.get(&object.api_version, &object.kind).filter(|config| config.migrates);
+        let is_counted = (object.api_version.as_str(), object.kind.as_str()) == ("apps/v1", "Deployment");
+        let policy = placement.policy.as_ref().and_then(|policy| self.policies.get(policy));
+        let policy = policy.and_then(|policy| policy.spec.auto_migration.as_ref());
+        match policy.filter(|_| is_counted && config.is_some()) {
+            Some(policy) => migration::scenario::migrate(policy, placement, pods, seconds),
+            None => Migrated::default(),
+        }
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

@@ -17,6 +17,8 @@ pub(super) struct TypeConfig {
     pub(super) controllers: Vec<Vec<String>>,
     /// Whether it scales other objects, and so follows them.
     pub(super) scales: bool,
+    /// Whether replicas that stay unschedulable are migrated.
+    pub(super) migrates: bool,
 }
 
 /// The controllers whose order matters.
@@ -79,6 +81,7 @@ fn read(object: &Object) -> ((String, String), TypeConfig) {
         replicas: path.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
         controllers: spec.controllers,
         scales: object.annotation(keys::SCALE_TARGET).is_some_and(|path| !path.is_empty()),
+        migrates: spec.auto_migration.enabled,
     };
     let SourceType { group, version, kind } = spec.source_type;
     let api_version = if group.is_empty() { version } else { format!("{group}/{version}") };
@@ -92,7 +95,8 @@ fn shipped(kind: &str) -> TypeConfig {
         _ => Vec::new(),
     };
     let controllers = vec![vec![SCHEDULER.to_owned()], vec![OVERRIDER.to_owned()]];
-    TypeConfig { replicas, controllers, scales: kind == "HorizontalPodAutoscaler" }
+    let migrates = kind == "Deployment";
+    TypeConfig { replicas, controllers, scales: kind == "HorizontalPodAutoscaler", migrates }
 }
 
 /// The shipped configurations: name, API version, kind.

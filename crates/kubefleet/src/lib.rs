@@ -23,8 +23,9 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input, LossStep,
-    Observation, Placement, Plan, Previous, Reads, References, Release, Rendered, Starter, Variant, Withheld,
+    Action, Awaited, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input,
+    LossStep, Observation, Placement, Plan, Previous, Reads, References, Release, Released, Rendered,
+    RolledOut, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -178,6 +179,11 @@ impl Dialect for KubeFleet {
     /// The agent confirms that it leaves; without an answer it is forced to.
     fn leaves_after(&self, reachable: bool) -> i64 {
         if reachable { 0 } else { FORCE_DELETE_WAIT }
+    }
+
+    /// A cycle starts when the object is gone.
+    fn notices_deletion(&self) -> bool {
+        false
     }
 
     fn health(&self, live: &Object, _: &Config) -> Health {
@@ -411,6 +417,19 @@ impl ControlPlane for KubeFleetPlane<'_> {
     fn is_complete(&self) -> bool {
         let selected: usize = self.placements.iter().map(|subject| 1 + subject.selected().len()).sum();
         selected == self.about.len()
+    }
+
+    fn limits_rollouts(&self) -> bool {
+        !self.placements.is_empty()
+    }
+
+    fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
+        let subject = self.subject(&placement.object)?;
+        rollout::scenario::roll_out(subject.object, placement, released, seconds, &self.behaviour)
+    }
+
+    fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {
+        rollout::scenario::without_awaited(placement, awaited)
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {

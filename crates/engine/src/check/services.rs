@@ -1,5 +1,5 @@
-//! Services, budgets and network policies that nearly select the pods of a workload in the repo, and ports that the pods
-//! of a Service do not have.
+//! Services, budgets and network policies that nearly select the pods of a workload in the repo, and ports of Services
+//! that their pods or API servers do not have.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,29 @@ const SELECTORS: [(&str, &str, &str); 3] = [
     ("networking.k8s.io", "NetworkPolicy", "/spec/podSelector/matchLabels"),
 ];
 
-/// The findings.
+/// The range of node ports, unless `--service-node-port-range` of an API server says otherwise.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// Node ports out of the range that is the default. API servers refuse them only when they create the Service, so that
+/// not even a dry run finds them.
+pub(super) fn node_ports(repo: &Repo) -> Vec<Finding> {
+    let objects = repo.templates.iter().map(|template| &template.object);
+    let services = objects.filter(|object| object.id.group().is_empty() && object.id.kind == "Service");
+    let findings = services.flat_map(|service| {
+        let body = Cursor::new(&service.body);
+        let ports = body.field("spec").field("ports").items().map(|port| port.field("nodePort").clone());
+        let wrong = ports.filter_map(|port| {
+            let number = port.value().as_i64().filter(|number| *number != 0 && !NODE_PORTS.contains(number))?;
+            let message = format!("`nodePort: {number}` is not between 30000 and 32767, and an API server refuses it");
+            let help = "choose a port of that range, or leave it out, unless `--service-node-port-range` sets another range";
+            Some(Finding::warning("invalid-field", service, message).at(port.pointer()).help(help))
+        });
+        wrong.collect::<Vec<_>>()
+    });
+    findings.collect()
+}
+
+/// The findings about selectors and ports.
 pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     let templates = || repo.templates.iter().map(|template| &template.object);
     let selecting = |object: &Object| {

@@ -1,11 +1,11 @@
 //! Why no policy places a template: what keeps the nearest policy from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use federate_dialect::Dialect;
 use federate_dialect::references::{Name, Selector};
+use federate_dialect::{Dialect, NotFollowed, Unfollowed};
 use federate_kubernetes::schema::{nearest, similar};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Labels, Object, ObjectRef};
@@ -19,6 +19,8 @@ pub(crate) struct Unplaced<'e> {
     selectors: Vec<(&'e Object, Selector)>,
     /// The policies with errors.
     in_error: BTreeSet<&'e ObjectRef>,
+    /// The templates that would follow another object.
+    unfollowed: BTreeMap<ObjectRef, Unfollowed>,
     /// What to do about a template that no policy nearly selects.
     advice: &'static str,
 }
@@ -73,7 +75,11 @@ enum SelectorMatch {
 
 impl<'e> Unplaced<'e> {
     /// Reads the selectors of the repo's policies, valid or not.
-    pub(crate) fn new(engine: &'e Engine<'e>, findings: &'e [Finding]) -> Self {
+    pub(crate) fn new(
+        engine: &'e Engine<'e>,
+        findings: &'e [Finding],
+        unfollowed: BTreeMap<ObjectRef, Unfollowed>,
+    ) -> Self {
         let policies = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Placement);
         let selectors = policies.flat_map(|claimed| {
             let dialect = engine.dialects.get(claimed.dialect);
@@ -90,6 +96,7 @@ impl<'e> Unplaced<'e> {
             engine,
             selectors: selectors.collect(),
             in_error: in_error.filter_map(|finding| finding.object.as_ref()).collect(),
+            unfollowed,
             advice: match advice.iter().collect::<Vec<_>>().as_slice() {
                 [one] => one,
                 _ => "select it in a placement policy",
@@ -132,6 +139,12 @@ impl<'e> Unplaced<'e> {
             let explain = format!("`federate explain {}/{}`", template.id.kind, template.id.name);
             return Reason::claimed(why, format!("{explain} shows the decision"));
         }
+        let unfollowed = self.unfollowed.get(&template.id);
+        if let Some(Unfollowed { leader, reason: NotFollowed::LeaderNowhere }) = unfollowed {
+            let why = format!("it goes where {leader} goes, which is on no cluster");
+            let explain = format!("`federate explain {}/{}`", leader.kind, leader.name);
+            return Reason::new(Some(why), format!("{explain} shows why; or select this object in a policy"));
+        }
         let near = relations().find_map(|(policy, relation)| match relation {
             SelectorMatch::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
             _ => None,
@@ -142,10 +155,18 @@ impl<'e> Unplaced<'e> {
                 let help = format!("the object has the {what} `{has}`: correct one of the two");
                 Reason { near: true, ..Reason::new(Some(why), help) }
             }
-            None => Reason::new(
-                None,
-                format!("{}, or keep it out of the repo with `.federateignore`", self.advice),
-            ),
+            None => Reason::new(None, self.advice(unfollowed)),
+        }
+    }
+
+    /// What to do about a template that no policy nearly selects.
+    fn advice(&self, unfollowed: Option<&Unfollowed>) -> String {
+        let advice = format!("{}, or keep it out of the repo with `.federateignore`", self.advice);
+        match unfollowed {
+            Some(Unfollowed { leader, reason: NotFollowed::NotPropagated { policy, setting } }) => {
+                format!("{leader} refers to it: set `{setting}` in {policy}, {advice}")
+            }
+            _ => advice,
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Baseline<'s> {
 struct KeptPlane {
     /// Whether each row of the plan follows from one decision.
     is_complete: bool,
+    limits_rollouts: bool,
+    counts_pods_after: Option<i64>,
     digest: String,
     subjects: Vec<Kept>,
 }
@@ -135,6 +137,16 @@ impl<'s> Baseline<'s> {
     /// The rows of the plan on a cluster.
     pub(super) fn on(&self, cluster: &str) -> impl Iterator<Item = RowKey> {
         self.on.get(cluster).into_iter().flatten().map(|at| RowKey::Known(*at))
+    }
+
+    /// Whether a control plane limits its rollouts.
+    pub(super) fn limits_rollouts(&self) -> bool {
+        self.planes.iter().any(|plane| plane.limits_rollouts)
+    }
+
+    /// The seconds after which a control plane counts pods, if one does.
+    pub(super) fn counts_pods_after(&self) -> Option<i64> {
+        self.planes.iter().filter_map(|plane| plane.counts_pods_after).min()
     }
 
     /// What the pods of each row request.
@@ -281,7 +293,9 @@ impl KeptPlane {
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
         // A control plane that decides nothing has nothing to add.
         let is_complete = (plane.is_complete() || decided == 0) && decided == rows;
-        Self { is_complete, digest: plane.inventory_digest(), subjects }
+        let (limits_rollouts, counts_pods_after) = (plane.limits_rollouts(), plane.counts_pods_after());
+        let digest = plane.inventory_digest();
+        Self { is_complete, limits_rollouts, counts_pods_after, digest, subjects }
     }
 }
 

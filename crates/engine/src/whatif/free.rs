@@ -34,7 +34,7 @@ pub struct FreeResource {
 }
 
 /// What a pod requests, by resource.
-type Request = BTreeMap<String, Quantity>;
+pub(super) type Request = BTreeMap<String, Quantity>;
 
 /// What the pods of each row of a plan request.
 #[derive(Debug)]
@@ -58,6 +58,11 @@ impl Requests {
         let mut distinct: Vec<(usize, &Request)> = known.into_iter().map(|(r, number)| (number, r)).collect();
         distinct.sort_by_key(|(number, _)| *number);
         Self { distinct: distinct.into_iter().map(|(_, request)| request.clone()).collect(), of_row }
+    }
+
+    /// The request of a row.
+    pub(super) fn of_key(&self, key: &RowKey) -> Option<&Request> {
+        self.number(key).and_then(|number| self.distinct.get(number))
     }
 
     /// The number of the request of a row.

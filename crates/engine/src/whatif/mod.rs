@@ -20,6 +20,8 @@ mod file;
 mod free;
 mod losses;
 mod parse;
+mod pods;
+mod rollout;
 mod scale;
 mod selection;
 mod timeline;

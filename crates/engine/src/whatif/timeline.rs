@@ -2,7 +2,8 @@
 //!
 //! Each stage changes the inventory, evicts placements, and plans again with the plan before as the memory. A stage that
 //! changes neither plans nothing. Only what a stage touches is decided again ([`Baseline`]), and what happens to a row
-//! happens to all objects that share it.
+//! happens to all objects that share it. Then rollouts continue ([`rollout`](super::rollout)), and pods are counted
+//! ([`pods`](super::pods)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use serde::Serialize;
 
 use super::alike::address;
 use super::losses::{Difference, State, differences};
+use super::pods::Pods;
+use super::rollout::Rollouts;
 use super::variation::Variation;
 use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
 use crate::Engine;
@@ -25,7 +28,7 @@ use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
 const STAGES: usize = 64;
 
 /// A time before the scenario, for taints that are older.
-const BEFORE: i64 = -1_000_000_000;
+pub(super) const BEFORE: i64 = -1_000_000_000;
 
 /// How a scenario is carried out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,27 +61,33 @@ pub struct Stage {
 pub struct Timeline<'r> {
     /// The stages, in order.
     pub stages: Vec<Stage>,
-    baseline: &'r Baseline<'r>,
+    pub(super) baseline: &'r Baseline<'r>,
     /// The repo and the inventory at the end.
-    world: Arc<ScenarioInput<'r>>,
+    pub(super) world: Arc<ScenarioInput<'r>>,
     /// The plan at the end.
-    plan: Variation,
+    pub(super) plan: Variation,
+    /// The same without the clusters that wait for a rollout.
+    pub(super) running: Variation,
     /// The clusters that run nothing.
-    down: BTreeSet<ClusterName>,
+    pub(super) down: BTreeSet<ClusterName>,
 }
 
 /// Changes at one time.
 #[derive(Default)]
-struct Step {
+pub(super) struct Step {
     what: Vec<String>,
-    clusters: Vec<Cluster>,
+    /// Clusters that change, with what happens to each, in words.
+    clusters: Vec<(Option<String>, Cluster)>,
     removed: Vec<ClusterName>,
 }
 
-struct Run<'r> {
+pub(super) struct Run<'r> {
     options: TimelineOptions,
-    timeline: Timeline<'r>,
+    pub(super) timeline: Timeline<'r>,
     steps: BTreeMap<(i64, usize), Step>,
+    is_first: bool,
+    pub(super) rollouts: Rollouts,
+    pub(super) pods: Pods,
     /// When clusters got taints.
     since: BTreeMap<(ClusterName, String, String), i64>,
     /// When objects were evicted.
@@ -101,9 +110,10 @@ impl Scenario {
         let at_once = Self { events: quick.iter().map(|event| (*event).clone()).collect() };
         let world = Arc::new(at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?);
         let (plan, down) = (Variation::none(baseline.plan), BTreeSet::new());
-        let timeline = Timeline { stages: Vec::new(), baseline, world, plan, down };
+        let timeline = Timeline { stages: Vec::new(), baseline, world, running: plan.clone(), plan, down };
         let (steps, since, evicted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut run = Run { options, timeline, steps, since, evicted };
+        let (rollouts, pods) = (Rollouts::default(), Pods::default());
+        let mut run = Run { options, timeline, steps, is_first: true, rollouts, pods, since, evicted };
         run.steps.entry((0, 0)).or_default().what.extend(quick.iter().map(ToString::to_string));
         for event in slow {
             run.prepare(event)?;
@@ -130,18 +140,19 @@ impl Run<'_> {
                         .unwrap_or_default()
                     {
                         let step = self.steps.entry((loss.seconds, 0)).or_default();
-                        step.what.push(loss.what);
-                        step.clusters.push(loss.cluster);
+                        step.clusters.push((Some(loss.what), loss.cluster));
                     }
                 }
             }
             Event::Remove(selection) => {
                 for cluster in selection.of(&mut self.timeline.world.clusters.clone())? {
+                    let dialect = dialect_of(dialects, cluster);
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
-                    step.clusters.push(Cluster { deleting: true, ..cluster.clone() });
+                    if dialect.is_none_or(Dialect::notices_deletion) {
+                        step.clusters.push((None, Cluster { deleting: true, ..cluster.clone() }));
+                    }
                     let reachable = !self.timeline.down.contains(&cluster.name);
-                    let dialect = dialect_of(dialects, cluster);
                     let seconds = dialect.map_or(0, |dialect| dialect.leaves_after(reachable));
                     let step = self.steps.entry((seconds, 1)).or_default();
                     step.what.push(format!("{} has left", cluster.name));
@@ -168,10 +179,10 @@ impl Run<'_> {
     fn stages(&mut self, mut changed: bool) {
         let mut left = STAGES;
         while left > 0 {
-            let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
+            let Some(((seconds, _), mut step)) = self.steps.pop_first() else { return };
             changed |= step.changes();
             let before = Arc::clone(&self.timeline.world);
-            self.change(seconds, step.clusters, &step.removed);
+            step.what.extend(self.change(seconds, step.clusters, &step.removed));
             let world = Arc::clone(&self.timeline.world);
             let mut planner = Planner::new(self.timeline.baseline, &world);
             self.stage(seconds, (step.what, changed), &before, &mut planner);
@@ -194,17 +205,18 @@ impl Run<'_> {
         from: &ScenarioInput<'_>,
         planner: &mut Planner<'_>,
     ) {
-        let before = self.timeline.plan.clone();
-        // At the start, what the lost clusters ran is lost, whatever their control plane knows.
-        let down = if seconds == 0 { BTreeSet::new() } else { self.timeline.down.clone() };
-        for (number, one, several) in self.plan(seconds, changed, planner) {
-            if number > 0 {
-                events.push(format!("{number} {}", if number == 1 { one } else { several }));
-            }
-        }
-        let Timeline { baseline, plan, .. } = &self.timeline;
-        let differing = plan.differing(&before);
-        let moved = plan.moved(baseline, &before, &differing);
+        let (before, planned) = (self.timeline.running.clone(), self.timeline.plan.clone());
+        // In the first stage, what the lost clusters ran is lost, whatever their control plane knows.
+        let is_first = std::mem::take(&mut self.is_first);
+        let down = if is_first { BTreeSet::new() } else { self.timeline.down.clone() };
+        let migrated = self.migrate(seconds, planner);
+        events.extend(migrated.iter().flatten().cloned());
+        events.extend(self.plan(seconds, changed || migrated.is_some(), planner));
+        events.extend(self.roll_out(seconds, &planned, planner));
+        events.extend(self.count_pods(seconds));
+        let Timeline { baseline, running, .. } = &self.timeline;
+        let differing = running.differing(&before);
+        let moved = running.moved(baseline, &before, &differing);
         let ScenarioInput { repo, clusters, scaled } = from;
         let from = State { repo, clusters, plan: &before, down: &down, scaled };
         let all = differences(baseline, &from, &self.timeline.end(), differing);
@@ -215,20 +227,28 @@ impl Run<'_> {
         }
     }
 
-    /// Changes the inventory.
-    fn change(&mut self, seconds: i64, changed: Vec<Cluster>, removed: &[ClusterName]) {
+    /// Changes the inventory. Returns what happens to clusters that have not left, in words.
+    fn change(
+        &mut self,
+        seconds: i64,
+        changed: Vec<(Option<String>, Cluster)>,
+        removed: &[ClusterName],
+    ) -> Vec<String> {
         if changed.is_empty() && removed.is_empty() {
-            return;
+            return Vec::new();
         }
+        let mut words = Vec::new();
         let clusters = &mut Arc::make_mut(&mut self.timeline.world).clusters;
-        for cluster in changed {
+        for (what, cluster) in changed {
             let Some(old) = clusters.iter_mut().find(|old| old.name == cluster.name) else { continue };
             for taint in cluster.taints.iter().filter(|taint| !old.taints.contains(taint)) {
                 self.since.insert(key(&cluster.name, taint), seconds);
             }
+            words.extend(what);
             *old = cluster;
         }
         clusters.retain(|cluster| !removed.contains(&cluster.name));
+        words
     }
 
     /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
@@ -238,7 +258,7 @@ impl Run<'_> {
         seconds: i64,
         changed: bool,
         planner: &mut Planner<'_>,
-    ) -> [(usize, &'static str, &'static str); 2] {
+    ) -> impl Iterator<Item = String> + use<> {
         let (evicted, finished) =
             if self.options.failover { self.fail_over(seconds, planner.engine()) } else { (0, 0) };
         if changed || evicted + finished > 0 {
@@ -246,10 +266,13 @@ impl Run<'_> {
             let world = planner.world;
             *plan = baseline.plan(planner.engine(), world, plan, self.options.anew);
         }
-        [
-            (evicted, "placement is evicted", "placements are evicted"),
-            (finished, "eviction is done", "evictions are done"),
-        ]
+        let evicted = counted(evicted, "placement is evicted", "placements are evicted");
+        evicted.into_iter().chain(counted(finished, "eviction is done", "evictions are done"))
+    }
+
+    /// Adds a stage.
+    pub(super) fn look_at(&mut self, seconds: i64) {
+        self.steps.entry((seconds, 0)).or_default();
     }
 
     /// Evicts placements and ends evictions. Returns how many.
@@ -310,10 +333,10 @@ impl Run<'_> {
     /// Adds the stages at which something may happen next.
     fn look_again(&mut self, seconds: i64, done: &FailedOver) {
         if !done.evicted.is_empty() {
-            self.steps.entry((seconds.saturating_add(1), 0)).or_default();
+            self.look_at(seconds.saturating_add(1));
         }
         if let Some(next) = done.next.filter(|next| *next > seconds) {
-            self.steps.entry((next, 0)).or_default();
+            self.look_at(next);
         }
     }
 }
@@ -326,7 +349,7 @@ struct Group {
 }
 
 /// The control planes over one inventory, opened when they are first needed.
-struct Planner<'w> {
+pub(super) struct Planner<'w> {
     baseline: &'w Baseline<'w>,
     world: &'w ScenarioInput<'w>,
     engine: Option<Engine<'w>>,
@@ -337,7 +360,7 @@ impl<'w> Planner<'w> {
         Self { baseline, world, engine: None }
     }
 
-    fn engine(&mut self) -> &Engine<'w> {
+    pub(super) fn engine(&mut self) -> &Engine<'w> {
         self.engine.get_or_insert_with(|| self.baseline.engine(self.world))
     }
 }
@@ -352,14 +375,14 @@ impl Step {
 impl Timeline<'_> {
     /// The changed placements.
     pub fn changes(&self) -> Changes {
-        let Self { baseline, world, plan, .. } = self;
+        let Self { baseline, world, running, .. } = self;
         let mut rows: Vec<(&ObjectRef, Option<&Placement>, Option<&Placement>)> = Vec::new();
-        for (key, row) in plan.rows.iter() {
+        for (key, row) in running.rows.iter() {
             let Some(object) = baseline.object(key) else { continue };
             rows.push((object, baseline.row(key).map(AsRef::as_ref), row.as_deref()));
         }
         rows.sort_by_key(|(object, ..)| *object);
-        let unmatched = plan.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
+        let unmatched = running.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
         let from = Side { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
         Changes::of_rows(&from, &world.clusters, &rows, unmatched)
     }
@@ -370,7 +393,7 @@ impl Timeline<'_> {
         let Baseline { repo, clusters, .. } = *self.baseline;
         let (down, scaled) = (&none, &BTreeSet::new());
         let before = State { repo, clusters, plan: &plan, down, scaled };
-        let all = differences(self.baseline, &before, &self.end(), plan.differing(&self.plan));
+        let all = differences(self.baseline, &before, &self.end(), plan.differing(&self.running));
         let loss =
             |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
         let mut losses: Vec<Loss> = all.iter().filter_map(loss).collect();
@@ -384,10 +407,15 @@ impl Timeline<'_> {
     }
 
     /// The state at the end.
-    fn end(&self) -> State<'_> {
+    pub(super) fn end(&self) -> State<'_> {
         let ScenarioInput { repo, clusters, scaled } = self.world.as_ref();
-        State { repo, clusters, plan: &self.plan, down: &self.down, scaled }
+        State { repo, clusters, plan: &self.running, down: &self.down, scaled }
     }
+}
+
+/// A number with what it counts; `None` if it is 0.
+pub(super) fn counted(number: usize, one: &str, several: &str) -> Option<String> {
+    (number > 0).then(|| format!("{number} {}", if number == 1 { one } else { several }))
 }
 
 fn key(cluster: &ClusterName, taint: &Taint) -> (ClusterName, String, String) {

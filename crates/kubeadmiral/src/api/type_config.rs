@@ -15,11 +15,19 @@ crd! {
         pub(crate) path_definition: Paths = optional("pathDefinition"),
         /// Groups of controllers, in the order in which they act.
         pub(crate) controllers: Vec<Vec<String>> = optional("controllers"),
+        pub(crate) auto_migration: TypeMigration = optional("autoMigration"),
     }
     unread {
-        optional("autoMigration", Any),
         optional("statusAggregation", Any),
         optional("statusCollection", Any),
+    }
+}
+
+crd! {
+    /// Whether replicas of the kind are migrated.
+    #[derive(Default, Deserialize)]
+    pub(crate) struct TypeMigration {
+        pub(crate) enabled: bool = optional("enabled"),
     }
 }
 

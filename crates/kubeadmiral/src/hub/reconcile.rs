@@ -181,8 +181,7 @@ fn generation(body: &Value) -> i64 {
 
 /// How long pods may be unschedulable, if the policy migrates replicas.
 fn threshold(policy: &PolicySpec) -> Option<String> {
-    let text = policy.auto_migration.as_ref()?.when.pod_unschedulable_for.as_deref();
-    goduration::parse(text.unwrap_or("1m")).map(goduration::write)
+    policy.auto_migration.as_ref()?.threshold().map(goduration::write)
 }
 
 fn placed(clusters: &PlacedClusters) -> Vec<Value> {

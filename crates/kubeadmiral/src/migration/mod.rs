@@ -12,6 +12,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::selector::null_default;
 
 mod pods;
+pub(super) mod scenario;
 
 pub use pods::{Estimate, Workload, estimate};
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::super::decide::Decision;
 use super::super::rollout::rolling::{self, Next, Round};
 use super::super::rollout::row::{Resources, Row, State};
-use super::super::rollout::{budget, staged};
+use super::super::rollout::{api::is_external, budget, staged};
 use super::super::schedule;
 use super::super::version::ResourceSnapshots;
 use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, waves};
@@ -64,11 +64,6 @@ fn rolling(
         Next::Cleanup => None,
         Next::Round(Round { update, blocked, .. }) => Some(RollingRound { update, blocked }),
     }
-}
-
-/// Whether only update runs roll the placement out.
-fn is_external(placement: &Object) -> bool {
-    placement.text(&["spec", "strategy", "type"]) == "External"
 }
 
 fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour) -> StagedRollout {

@@ -24,6 +24,11 @@ pub(crate) fn rolling_update(placement: &Object) -> Result<RollingUpdate, serde_
     Ok(written.map_or(Ok(None), Option::deserialize)?.unwrap_or_default())
 }
 
+/// Whether only update runs roll a placement out.
+pub(crate) fn is_external(placement: &Object) -> bool {
+    placement.text(&["spec", "strategy", "type"]) == "External"
+}
+
 federate_kubernetes::crd! {
     /// The limits of a rolling update.
     #[derive(Clone, Debug, Default, Deserialize)]

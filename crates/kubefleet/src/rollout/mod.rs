@@ -8,4 +8,5 @@ pub mod budget;
 pub mod rolling;
 pub mod row;
 pub mod run;
+pub(crate) mod scenario;
 pub mod staged;

@@ -27,6 +27,12 @@ impl Move<'_> {
             (None, None, [first, rest @ ..]) => format!("follows {} and {} more", name(first), rest.len()),
         }
     }
+
+    /// How many replicas of one object its clusters gain.
+    pub(super) fn replicas(&self) -> i64 {
+        let number = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+        self.change.clusters.iter().map(|shift| (number(shift.to) - number(shift.from)).max(0)).sum()
+    }
 }
 
 /// Clusters with the same change.
@@ -119,7 +125,7 @@ impl<'d> Entry<'d> {
 
     /// What the diff is about, if it is not what the clusters had before.
     pub(super) fn note(&self) -> &'static str {
-        if self.new_here { " (new there, compared with other clusters)" } else { "" }
+        if self.new_here { " (newly placed there, compared with its manifest in other clusters)" } else { "" }
     }
 
     /// Whether all objects have the same clusters.
@@ -132,7 +138,6 @@ impl<'d> Entry<'d> {
         if self.kind == ObjectChangeKind::Added {
             self.variants += 1;
         }
-        self.new_here &= change.kind == ObjectChangeKind::Added;
         // Changes of one object are adjacent.
         match self.places.last_mut() {
             Some((clusters, objects)) if objects.as_slice() == [&change.object] => {
@@ -182,8 +187,9 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             ObjectChangeKind::Added if fields.is_empty() && is_shown_by_placement(changes, change) => {
                 continue;
             }
-            _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
-            _ => format!("{fields:?}"),
+            kind if fields.is_empty() => format!("{kind:?}{:?}{}", change.object, change.diff),
+            // What a cluster newly receives is compared with other clusters, so its replicas may differ as well.
+            kind => format!("{kind:?}{fields:?}"),
         };
         let next = entries.len();
         let at = *known.entry(alike).or_insert(next);
@@ -206,7 +212,11 @@ fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
     let fields = |entry: &Entry<'d>| {
         let kind = entry.places.first().and_then(|(_, objects)| Some(&objects.first()?.kind));
         let paths: Vec<&str> = entry.paths.iter().map(|path| path.path.as_str()).collect();
-        (entry.kind == ObjectChangeKind::Changed && !paths.is_empty()).then_some((kind, paths))
+        (entry.kind == ObjectChangeKind::Changed && !paths.is_empty()).then_some((
+            kind,
+            entry.new_here,
+            paths,
+        ))
     };
     let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
     for entry in &entries {
@@ -221,7 +231,6 @@ fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
         if let Some(first) = first {
             first.places.extend(entry.places);
             first.alike += entry.alike;
-            first.new_here &= entry.new_here;
         } else {
             known.insert(fields, folded.len());
             folded.push(entry);

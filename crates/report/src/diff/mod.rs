@@ -148,7 +148,19 @@ fn word(change: &PlacementChange) -> &'static str {
         PlacementChangeKind::Moved => "moved",
         PlacementChangeKind::Scaled => "scaled",
         PlacementChangeKind::Policy => "placed by another policy",
-        PlacementChangeKind::Status => "unchanged",
+        PlacementChangeKind::Status => status(change),
+    }
+}
+
+/// What happened to a placement with the same clusters and replicas.
+fn status(change: &PlacementChange) -> &'static str {
+    match (&change.unschedulable.from, &change.unschedulable.to) {
+        (None, Some(_)) => "became unschedulable",
+        (Some(_), None) => "became schedulable",
+        (from, to) if from != to => "unschedulable for another reason",
+        _ if change.resumed.is_empty() => "suspended",
+        _ if change.suspended.is_empty() => "resumed",
+        _ => "suspended and resumed",
     }
 }
 

@@ -111,6 +111,9 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
+            (Some(same), Some(_)) if moved.replicas() < same => {
+                format!(", {} of {same} replicas", moved.replicas())
+            }
             (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),
         };
@@ -126,7 +129,10 @@ impl Report<'_> {
         }
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
-                let words = format!("unschedulable: {}: {}", why.reason, why.message);
+                let words = match why.reason.as_str() {
+                    "Unschedulable" => format!("unschedulable: {}", why.message),
+                    reason => format!("unschedulable: {reason}: {}", why.message),
+                };
                 let _ = writeln!(out, "      {}", self.style.paint(AnsiColor::Red, &visible(&words)));
             }
             (Some(why), None) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use federate_kubernetes::Cluster;
 use federate_session::Session;
 
 use super::progress::{ClusterRevision, ClusterRevisions, Progress};
@@ -27,7 +28,13 @@ impl Round<'_> {
         let rendering = rendering(session);
         let running = state.record.rollout.take();
         let done = before.filter(|before| before.done);
-        if done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering)) {
+        let is_rendered = done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering));
+        // Stages are for revisions: what the status of the clusters moves, happens everywhere at once.
+        let is_there = |cluster: &Cluster| {
+            let known = state.record.clusters.get(cluster.name.as_ref());
+            known.is_some_and(|known| known.revision.as_deref() == Some(tip) && !known.stale)
+        };
+        if is_rendered || (running.is_none() && session.clusters().iter().all(is_there)) {
             return Ok(Some(rendering));
         }
         if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {

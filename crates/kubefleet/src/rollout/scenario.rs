@@ -1,0 +1,143 @@
+//! The rolling update of a placement over time, for scenarios: bindings are released and removed as far as
+//! `maxSurge` and `maxUnavailable` permit.
+//!
+//! Facts: the rules of [`rolling`](super::rolling). Assumptions: before the scenario every cluster has the resources and
+//! is available, a new one is available after `unavailablePeriodSeconds`, and a cluster that has left counts as available
+//! until its binding is removed, because nobody updates its conditions.
+
+use federate_dialect::{Awaited, Placed, Placement, Released, RolledOut};
+use federate_kubernetes::condition::Condition;
+use federate_kubernetes::{ClusterName, Object};
+use jiff::Timestamp;
+
+use super::api::{is_external, rolling_update};
+use super::rolling::{self, Next};
+use super::row::{Resources, Row, State};
+use crate::{Behaviour, shared};
+
+/// Continues a rollout. `row` is the placement's row with the clusters that the scheduler picked, and `released` are the
+/// clusters with a bound binding, or with an unscheduled one if they are not picked any more.
+pub(crate) fn roll_out(
+    placement: &Object,
+    row: &Placement,
+    released: &Released,
+    seconds: i64,
+    behaviour: &Behaviour,
+) -> Option<RolledOut> {
+    let mut released = released.clone();
+    if is_external(placement) {
+        return Some(RolledOut { released, next: None });
+    }
+    let period = rolling_update(placement).ok()?.unavailable_period_seconds();
+    loop {
+        let rows = rows(row, &released, seconds - period);
+        let Ok(Next::Round(round)) = rolling::next(placement, &rows, Timestamp::UNIX_EPOCH, behaviour) else {
+            return None;
+        };
+        for cluster in &round.update {
+            // A scheduled binding is bound, an unscheduled one is removed.
+            if released.remove(cluster).is_none() {
+                released.insert(cluster.clone(), seconds);
+            }
+        }
+        if round.update.is_empty() {
+            let next = released.values().map(|since| since + period).filter(|end| *end > seconds).min();
+            return Some(RolledOut { released, next: next.filter(|_| round.need_roll) });
+        }
+    }
+}
+
+/// The bindings, sorted by cluster. Those released up to `cutoff` are available.
+fn rows(row: &Placement, released: &Released, cutoff: i64) -> Vec<Row> {
+    let is_new = |placed: &&Placed| !released.contains_key(&placed.name);
+    let new = row.clusters.iter().filter(is_new).map(|p| binding(&p.name, State::Scheduled, false));
+    let old = released.iter().map(|(cluster, since)| {
+        let state = if row.clusters.has(cluster) { State::Bound } else { State::Unscheduled };
+        binding(cluster, state, *since <= cutoff)
+    });
+    let mut all: Vec<Row> = new.chain(old).collect();
+    all.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    all
+}
+
+fn binding(cluster: &ClusterName, state: State, available: bool) -> Row {
+    let conditions = available.then(|| Condition::new("Available", "True", "AllWorkAreAvailable", ""));
+    Row {
+        cluster: cluster.clone(),
+        state,
+        resources: Resources::Latest,
+        deleting: false,
+        generation: 0,
+        conditions: conditions.into_iter().collect(),
+    }
+}
+
+/// A row without the clusters to which its placements have not released it; `None` if there are none.
+pub(crate) fn without_awaited(row: &Placement, awaited: &Awaited) -> Option<Placement> {
+    let is_awaited = |cluster: &ClusterName| {
+        shared::shares(row).iter().any(|share| {
+            let clusters = awaited.get(&share.policy);
+            clusters.is_some_and(|clusters| clusters.contains(cluster)) && share.clusters.contains(cluster)
+        })
+    };
+    if !row.clusters.iter().any(|placed| is_awaited(&placed.name)) {
+        return None;
+    }
+    let mut row = row.clone();
+    let clusters: Vec<Placed> = row.clusters.iter().filter(|p| !is_awaited(&p.name)).cloned().collect();
+    row.clusters = clusters.into();
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use federate_kubernetes::ObjectRef;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The clusters that are new, with the second of their release, and when the rollout goes on; after each round.
+    fn rounds(strategy: &Value, picked: &[&str], had: &[&str]) -> Vec<String> {
+        let policy = json!({"placementType": "PickN", "numberOfClusters": 4});
+        let body = json!({"spec": {"policy": policy, "strategy": strategy}});
+        let api = "placement.kubernetes-fleet.io/v1";
+        let object = Object::named(api, "ClusterResourcePlacement", "p", body);
+        let id: ObjectRef = object.id.clone();
+        let mut row = Placement::new("kubefleet", id.clone(), Some(id));
+        row.clusters = picked.iter().map(|name| Placed { name: (*name).into(), replicas: None }).collect();
+        let mut released: Released = had.iter().map(|name| ((*name).into(), -1000)).collect();
+        let (mut all, mut seconds) = (Vec::new(), 0);
+        loop {
+            let done = roll_out(&object, &row, &released, seconds, &Behaviour::newest()).unwrap();
+            released = done.released;
+            let new = released.iter().filter(|(_, since)| **since >= 0);
+            let new: Vec<String> = new.map(|(name, since)| format!("{name} at {since}")).collect();
+            all.push(format!("{}, then {:?}", new.join(" "), done.next));
+            match done.next {
+                Some(next) => seconds = next,
+                None => return all,
+            }
+        }
+    }
+
+    #[test]
+    fn clusters_are_replaced_as_the_budget_permits() {
+        // Half of the clusters have left.
+        let (had, picked) = (["a", "b", "c", "d"], ["a", "b", "e", "f"]);
+        // One cluster may be bound above the target, and removing the first binding makes room for the second.
+        let quarter = rounds(&json!({"type": "RollingUpdate"}), &picked, &had);
+        assert_eq!(quarter, ["e at 0 f at 0, then Some(60)", "e at 0 f at 0, then None"]);
+        let one =
+            json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0, "unavailablePeriodSeconds": 30}});
+        let one = rounds(&one, &picked, &had);
+        assert_eq!(one, ["e at 0, then Some(30)", "e at 0 f at 30, then None"]);
+    }
+
+    #[test]
+    fn without_a_budget_nothing_is_ever_replaced() {
+        let (had, picked) = (["a", "b", "c", "d"], ["a", "b", "c", "e"]);
+        let still = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}});
+        assert_eq!(rounds(&still, &picked, &had), [", then None"]);
+        assert_eq!(rounds(&json!({"type": "External"}), &picked, &had), [", then None"]);
+    }
+}
