@@ -70,6 +70,16 @@ fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
 }
 
 #[test]
+fn the_object_whose_dry_run_breaks_the_connection_is_named() {
+    let sandbox = Sandbox::simulated(&["m1"]);
+    sandbox.apply("").code(0);
+    sandbox.write("c.yaml", &config("c", "1"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Drop).times(1000).on("configmaps/c"));
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("gave up at ConfigMap shop/c"), "{ran:#?}");
+}
+
+#[test]
 fn a_context_may_have_another_name() {
     let sandbox = Sandbox::simulated(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
     sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("prod-eu"));

@@ -339,6 +339,14 @@ pub trait ControlPlane: Send + Sync {
         None
     }
 
+    /// Whether [`reconcile`](Self::reconcile) surely leaves a managed live object alone that has all rendered fields
+    /// with the rendered values: the object is not held back in the cluster, and no script retains fields of it.
+    /// `false` where only the decision itself shows that.
+    fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
+        let _ = (placement, cluster);
+        false
+    }
+
     /// A key of a subject: decisions about subjects with equal keys are equal but for the name of the object, if
     /// their rows of the previous plan are equal but for that name, too. Each such decision has no row of another
     /// object. `None` where the dialect does not know such a key.

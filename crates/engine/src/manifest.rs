@@ -170,6 +170,11 @@ impl Engine<'_> {
         self.plane(&placement.dialect)?.reconcile(placement, cluster, live)
     }
 
+    /// Whether the control plane surely leaves a managed object alone that is as it was applied.
+    pub fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
+        self.plane(&placement.dialect).is_some_and(|plane| plane.keeps_applied(placement, cluster))
+    }
+
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<Variant> {
         let placement = plan.placements.iter().find(|p| p.object == *object);

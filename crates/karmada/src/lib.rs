@@ -355,6 +355,13 @@ impl ControlPlane for Karmadas<'_> {
         member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
     }
 
+    fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
+        placement.clusters.has(&cluster.name)
+            && !placement.suspended.contains(&cluster.name)
+            && self.quota(placement).is_none()
+            && !self.interpreter.retains(&placement.object)
+    }
+
     fn alike(&self, subject: &ObjectRef) -> Option<String> {
         decide::key(self, &self.template(subject)?.object)
     }

@@ -51,6 +51,10 @@ pub(super) async fn dry_run(
             }
             // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}
+            // A server that breaks the connection does so each time that it gets this object.
+            Err(Error::Unreachable(why)) => {
+                return Err(Error::Unreachable(format!("{why}; gave up at {}", decision.action.object)));
+            }
             Err(error) => return Err(error),
         }
     }

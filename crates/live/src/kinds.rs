@@ -19,8 +19,8 @@ use federate_kubernetes::ObjectRef;
 /// The kinds of the objects of a run in a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
-    /// By API version and kind.
-    known: BTreeMap<(String, String), Known>,
+    /// By API version, then by kind.
+    known: BTreeMap<String, BTreeMap<String, Known>>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,29 +33,34 @@ struct Known {
 impl Kinds {
     /// The kind of an object.
     pub fn of(&self, object: &ObjectRef) -> Option<&Kind> {
-        let key = (object.api_version.clone(), object.kind.clone());
-        self.known.get(&key).map(|known| &known.kind)
+        self.known(object).map(|known| &known.kind)
     }
 
     /// Whether the cluster serves the kind of an object now.
     pub fn serves(&self, object: &ObjectRef) -> bool {
-        let key = (object.api_version.clone(), object.kind.clone());
-        self.known.get(&key).is_some_and(|known| known.served)
+        self.known(object).is_some_and(|known| known.served)
+    }
+
+    fn known(&self, object: &ObjectRef) -> Option<&Known> {
+        self.known.get(&object.api_version)?.get(&object.kind)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Known> {
+        self.known.values().flat_map(BTreeMap::values)
     }
 
     /// The kinds that the cluster serves.
     pub(super) fn served(&self) -> impl Iterator<Item = &Kind> {
-        self.known.values().filter(|known| known.served).map(|known| &known.kind)
+        self.all().filter(|known| known.served).map(|known| &known.kind)
     }
 
     fn insert(&mut self, kind: Kind, served: bool) {
-        self.known.insert((kind.api_version(), kind.kind.clone()), Known { kind, served });
+        let kinds = self.known.entry(kind.api_version()).or_default();
+        kinds.insert(kind.kind.clone(), Known { kind, served });
     }
 
     fn has(&self, group: &str, kind: &str) -> bool {
-        self.known
-            .values()
-            .any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
+        self.all().any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
     }
 }
 
@@ -87,6 +92,9 @@ pub(super) async fn find(
     let defined = defined(desired);
     let mut foreign: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (object, _) in &desired.objects {
+        if kinds.of(object).is_some() {
+            continue;
+        }
         match Kind::builtin(&object.api_version, &object.kind) {
             Some(kind) => kinds.insert(kind, true),
             None => drop(foreign.entry(object.api_version.clone()).or_default().insert(object.kind.clone())),

@@ -65,10 +65,10 @@ impl ClusterState {
 }
 
 /// An object, whatever its version.
-type Key = (String, String, Option<String>, String);
+type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
-fn key(object: &ObjectRef) -> Key {
-    (object.group().to_owned(), object.kind.clone(), object.namespace.clone(), object.name.clone())
+fn key(object: &ObjectRef) -> Key<'_> {
+    (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
 }
 
 /// Reads a cluster.
@@ -97,7 +97,7 @@ pub(super) async fn read(
         [one] => format!("{PART_OF}={one}"),
         several => format!("{PART_OF} in ({})", several.join(",")),
     };
-    let versions: BTreeMap<Key, &str> =
+    let versions: BTreeMap<Key<'_>, &str> =
         desired.objects.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
 
     let lists = kinds.served().map(|kind| List {
@@ -110,13 +110,13 @@ pub(super) async fn read(
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
-    let mut found: BTreeSet<Key> = BTreeSet::new();
+    objects.sort_by(|a, b| key(&a.id).cmp(&key(&b.id)));
     // Objects that are not desired are read once, in any version.
-    objects.retain(|object| found.insert(key(&object.id)));
+    objects.dedup_by(|a, b| key(&a.id) == key(&b.id));
     let ours = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
     let members = ours.map(|object| object.id.clone()).collect();
 
-    let (more, unreadable) = missing(client, desired, &kinds, &found).await?;
+    let (more, unreadable) = missing(client, desired, &kinds, &objects).await?;
     objects.extend(more);
     let mut live = Live::default();
     live.insert(desired.cluster.clone(), objects);
@@ -136,7 +136,7 @@ async fn narrow(
         return Err(Error::Access(format!("the parent of the ApplySet {} is gone", options.inventory)));
     }
     let kinds = kinds::find(client, desired, &Members::default()).await?;
-    let (objects, unreadable) = missing(client, desired, &kinds, &BTreeSet::new()).await?;
+    let (objects, unreadable) = missing(client, desired, &kinds, &[]).await?;
     let mut live = Live::default();
     live.insert(desired.cluster.clone(), objects);
     Ok(ClusterState {
@@ -177,17 +177,18 @@ pub(super) fn parent_path(inventory: &Inventory) -> String {
     format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&inventory.namespace), encoded(&inventory.name))
 }
 
-/// The desired objects that the lists did not have: a single object of a kind and namespace is read by its name,
+/// The desired objects that the lists did not have, `found` being sorted: a single object of a kind and namespace is read by its name,
 /// several by a list.
 async fn missing(
     client: &Client,
     desired: &DesiredState<'_>,
     kinds: &Kinds,
-    found: &BTreeSet<Key>,
+    found: &[Object],
 ) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
     let mut places: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
     for (object, _) in &desired.objects {
-        if kinds.serves(object) && !found.contains(&key(object)) {
+        let is_found = found.binary_search_by(|other| key(&other.id).cmp(&key(object))).is_ok();
+        if !is_found && kinds.serves(object) {
             let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
             places.entry(place).or_default().push(object);
         }

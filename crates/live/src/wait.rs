@@ -41,7 +41,8 @@ pub(super) async fn wait(
     options: &ApplyOptions<'_>,
     patience: Duration,
 ) -> Result<Vec<Unhealthy>, Error> {
-    let end = Instant::now() + patience;
+    let begun = Instant::now();
+    let end = begun + patience;
     let there = decisions.iter().map(|decision| &decision.action).filter(|action| is_applied(action.action));
     let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
     let mut cluster = ClusterName::from("");
@@ -50,7 +51,6 @@ pub(super) async fn wait(
         open.insert(&action.object, "it does not exist".to_owned());
     }
     let selector = format!("{PART_OF}={}", options.inventory.id());
-    let begun = Instant::now();
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     while !open.is_empty() {
         options.progress.at(&cluster, Step::Waiting { open: open.len() });

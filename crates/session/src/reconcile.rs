@@ -259,10 +259,11 @@ impl<'r> Reconciler<'r> {
 }
 
 /// What is known about a kind; only its name if no CRD defines it.
-fn kind(id: &ObjectRef, custom_kinds: &[Kind]) -> Kind {
-    let custom =
-        || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
-    Kind::builtin(&id.api_version, &id.kind)
-        .or_else(custom)
-        .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))
+fn kind<'k>(id: &ObjectRef, custom_kinds: &'k [Kind]) -> Cow<'k, Kind> {
+    let custom = || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version);
+    let unknown = || Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some());
+    match Kind::builtin(&id.api_version, &id.kind) {
+        Some(builtin) => Cow::Owned(builtin),
+        None => custom().map_or_else(|| Cow::Owned(unknown()), Cow::Borrowed),
+    }
 }

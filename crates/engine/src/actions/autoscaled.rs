@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::blame::Blame;
+use super::ownership::entries;
 use federate_kubernetes::ObjectRef;
 
 const REPLICAS: &str = "/spec/replicas";
@@ -50,6 +51,13 @@ impl Autoscalers {
         all
     }
 
+    /// Whether an autoscaler may own fields of a live object.
+    pub(super) fn may_scale(&self, id: &ObjectRef, live: &Value) -> bool {
+        let scaled = |all: &BTreeMap<Target, String>| !all.is_empty() && all.contains_key(&target_of(id));
+        let by_scale = |entry: &Value| entry.get("subresource").is_some_and(|name| name == "scale");
+        scaled(&self.replicas) || scaled(&self.resources) || entries(live).any(by_scale)
+    }
+
     /// Keeps the live values of the fields that autoscalers own in a body that is about to be applied. Returns a note
     /// about a field whose live value is not the rendered one.
     pub(super) fn keep_scaled(&self, id: &ObjectRef, live: &Value, body: &mut Value) -> Option<String> {
@@ -57,12 +65,17 @@ impl Autoscalers {
             return None;
         }
         let blame = Blame::of(live);
-        let target = (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone());
+        let target = target_of(id);
         let scaled = self.replicas.get(&target).cloned().or_else(|| scales(&blame));
         let replicas = scaled.and_then(|who| keep_replicas(live, body, &blame, &who));
         let sized = self.resources.get(&target);
         replicas.or(sized.and_then(|who| keep_resources(live, body, &blame, who)))
     }
+}
+
+/// An object as the target of an autoscaler.
+fn target_of(id: &ObjectRef) -> Target {
+    (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
 }
 
 /// The target of an autoscaler.

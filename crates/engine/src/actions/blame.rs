@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::ownership::is_ours;
+use super::MANAGER;
 use super::steps::{Step, steps, text};
 use federate_apiserver::fields::{Element, FieldSet};
-use federate_apiserver::managed::{Managed, ManagerEntry};
+use federate_apiserver::managed::{Managed, ManagerEntry, Operation};
 
 /// The field owners of a live object.
 pub struct Blame {
@@ -74,6 +74,10 @@ fn atomic(fields: &FieldSet, steps: &[Step]) -> bool {
     found.is_some_and(|(_, below)| {
         (below.has_own() && below.entries().next().is_none()) || atomic(below, rest)
     })
+}
+
+fn is_ours(owner: &ManagerEntry) -> bool {
+    owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The decisions about one cluster: about the rendered objects, and about managed objects that are no longer rendered.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
@@ -131,7 +132,7 @@ pub struct Decided {
 }
 
 /// The kinds of a cluster.
-pub type Kinds<'k> = dyn Fn(&ObjectRef) -> Kind + Sync + 'k;
+pub type Kinds<'k> = dyn Fn(&ObjectRef) -> Cow<'k, Kind> + Sync + 'k;
 
 /// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
@@ -272,6 +273,7 @@ impl DecisionContext<'_> {
             autoscalers,
             read: there.map(|object| &object.body),
             reconcile: &act,
+            keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
         decide(&target, there.map(|object| &object.body), self.rules)
     }
@@ -299,8 +301,9 @@ impl DecisionContext<'_> {
         surplus: &Surplus<'_>,
         prune: &Prune,
     ) -> (Vec<Decision>, Option<String>) {
-        let is_member = |object: &&Object| self.rules.is_member(&object.body);
-        let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
+        let is_member = self.rules.is_member();
+        let objects = live.objects(&cluster.name).iter();
+        let members: Vec<&Object> = objects.filter(|object| is_member(&object.body)).collect();
         let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
         let mut decisions: Vec<Decision> = unwanted
             .map(|object| {

@@ -10,7 +10,7 @@ use super::overlay::{overlaid, project};
 use super::ownership::{Owner, handed_over, is_member, owner};
 use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
-use super::unchanged::is_applied;
+use super::unchanged::{is_applied, is_deleting, is_unchanged};
 use super::{
     Action, ActionKind, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, without_label,
     without_last_applied,
@@ -90,8 +90,10 @@ impl Rules<'_> {
     }
 
     /// Whether an object is a member of the `ApplySet`, or of the one whose members are taken over.
-    pub(super) fn is_member(&self, live: &Value) -> bool {
-        [Some(self.inventory), self.moved].into_iter().flatten().any(|set| is_member(live, &set.id()))
+    pub(super) fn is_member(&self) -> impl Fn(&Value) -> bool + use<> {
+        let sets: Vec<String> =
+            [Some(self.inventory), self.moved].into_iter().flatten().map(Inventory::id).collect();
+        move |live| sets.iter().any(|set| is_member(live, set))
     }
 
     /// The object as it is shown, where results are asked for.
@@ -118,24 +120,33 @@ pub struct Target<'w> {
     pub read: Option<&'w Value>,
     /// What its control plane does about it, given whether the live object is managed by it.
     pub reconcile: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
+    /// Whether its control plane surely leaves a managed object alone that is as it was applied.
+    pub keeps_applied: bool,
 }
 
-/// The result of creating an object, computed once for all clusters that have the same schema of its kind.
+/// The body that is applied, and the result of creating the object: computed once for all clusters.
 #[derive(Clone, Debug, Default)]
-pub struct CachedCreate(OnceLock<Created>);
+pub struct CachedCreate {
+    body: OnceLock<Arc<Value>>,
+    result: OnceLock<Created>,
+}
 
-/// The applied body, and the resulting object as it is shown.
-type Created = (Arc<Value>, Result<Option<Arc<Value>>, Failure>);
+/// A new object as it is shown.
+type Created = Result<Option<Arc<Value>>, Failure>;
 
 impl CachedCreate {
-    fn of(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
+    /// The body with the label of the `ApplySet`.
+    pub(super) fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
+        self.body.get_or_init(|| Arc::new(rules.inventory.labelled(target.body)))
+    }
+
+    fn result(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
         let create = || {
-            let body = rules.inventory.labelled(target.body);
-            let result = applied(None, &body, &rules.write(target.kind));
-            (Arc::new(body), result.map(|result| rules.shown(result)))
+            let result = applied(None, self.body(target, rules), &rules.write(target.kind));
+            result.map(|result| rules.shown(result))
         };
         // The CRD of a custom resource, and so its schema, may differ between clusters.
-        if target.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
+        if target.kind.custom.is_some() { create() } else { self.result.get_or_init(create).clone() }
     }
 }
 
@@ -174,16 +185,19 @@ pub enum Send {
 /// Decides about a rendered object, given the live one.
 pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
     let Some(live) = live else { return create(target, rules) };
+    if is_unchanged(target, live, rules) {
+        return Decision { action: bare(target, ActionKind::Unchanged), send: None, refused: false };
+    }
     // A dump may lack defaults; answers of API servers never do.
     let live = &complete(target.kind, live.clone());
-    if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
+    if is_deleting(live) {
         let mut deleting = nothing(target, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = Outcome::NotTried;
         return deleting;
     }
     match owner(live, &rules.inventory.id()) {
         Owner::Ours => update(target, live, live, ActionKind::Update, rules),
-        Owner::Other(_) if rules.is_member(live) => update(target, live, live, ActionKind::Update, rules),
+        Owner::Other(_) if rules.is_member()(live) => update(target, live, live, ActionKind::Update, rules),
         Owner::Other(who) if !rules.force => {
             let why =
                 format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
@@ -197,8 +211,8 @@ fn create(target: &Target<'_>, rules: &Rules<'_>) -> Decision {
     if let Some(reason) = held_back((target.reconcile)(false).as_ref()) {
         return nothing(target, ActionKind::Skip, reason);
     }
-    let (body, result) = target.cached_create.of(target, rules);
-    match result {
+    let body = target.cached_create.body(target, rules).clone();
+    match target.cached_create.result(target, rules) {
         Ok(result) => {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
             Decision { action: Action { result, ..bare(target, ActionKind::Create) }, send, refused: false }
@@ -341,7 +355,7 @@ fn not_adopted(action: &federate_dialect::Action) -> String {
 }
 
 /// Why the control plane sends nothing now.
-fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
+pub(super) fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
     let action = action?;
     let holds = matches!(action.op, federate_dialect::SyncOp::Nothing) && action.status != UP_TO_DATE;
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
@@ -350,7 +364,11 @@ fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
 
 /// The rendered object with the values that the control plane retains from the member: where it would send another
 /// value of a field, that one is sent.
-fn retained(target: &Target<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
+pub(super) fn retained(
+    target: &Target<'_>,
+    action: Option<&federate_dialect::Action>,
+    live: &Value,
+) -> Value {
     let Some(action) = action else { return target.body.clone() };
     match &action.op {
         federate_dialect::SyncOp::Update(sent) | federate_dialect::SyncOp::Create(sent) => {
@@ -464,6 +482,7 @@ mod tests {
                 autoscalers: &Autoscalers::default(),
                 read: None,
                 reconcile: &|_| None,
+                keeps_applied: false,
             };
             address(&target, &service(live))
         };

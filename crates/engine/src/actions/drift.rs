@@ -23,14 +23,14 @@ pub struct Drift<'d> {
 }
 
 /// A cluster, as decisions see it.
-pub(super) struct Known<'k> {
-    pub(super) cluster: &'k Cluster,
-    pub(super) live: &'k Live,
-    pub(super) kind: &'k Kinds<'k>,
-    pub(super) rules: &'k Rules<'k>,
+pub(super) struct Known<'a, 'k> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) live: &'a Live,
+    pub(super) kind: &'a Kinds<'k>,
+    pub(super) rules: &'a Rules<'a>,
 }
 
-impl Known<'_> {
+impl Known<'_, '_> {
     fn object(&self, id: &ObjectRef) -> Option<&Object> {
         self.live.get(&self.cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name)
     }
@@ -38,7 +38,7 @@ impl Known<'_> {
 
 impl Drift<'_> {
     /// The decision about a rendered object if it has drifted; nothing is sent unless drift is corrected.
-    pub(super) fn wanted(&self, decision: Decision, known: &Known<'_>) -> Option<Decision> {
+    pub(super) fn wanted(&self, decision: Decision, known: &Known<'_, '_>) -> Option<Decision> {
         match decision.action.action {
             _ if decision.refused => Some(decision),
             ActionKind::Create => self.whole(decision, "it is missing"),
@@ -84,7 +84,7 @@ impl Drift<'_> {
         Some(decision)
     }
 
-    fn fields(&self, mut decision: Decision, known: &Known<'_>) -> Option<Decision> {
+    fn fields(&self, mut decision: Decision, known: &Known<'_, '_>) -> Option<Decision> {
         let id = decision.action.object.clone();
         let there = known.object(&id)?;
         let kind = (known.kind)(&id);

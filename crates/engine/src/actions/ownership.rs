@@ -62,19 +62,29 @@ pub fn owner(live: &Value, set: &str) -> Owner {
     {
         return Owner::Other(format!("Helm (release {release})"));
     }
-    let managed = Managed::read(live).unwrap_or_default();
+    let ours = entries(live).any(is_ours);
     // The label alone is also written by Helm charts.
     if let Some(name) = text("/metadata/labels/app.kubernetes.io~1instance")
-        && managed.0.keys().any(|owner| owner.manager == ARGO_CD)
-        && !managed.0.keys().any(is_ours)
+        && entries(live).any(|entry| is(entry, "manager", ARGO_CD))
+        && !ours
     {
         return Owner::Other(format!("Argo CD (application {name})"));
     }
-    if managed.0.keys().any(is_ours) { Owner::Ours } else { Owner::Unmanaged }
+    if ours { Owner::Ours } else { Owner::Unmanaged }
 }
 
-pub(super) fn is_ours(owner: &ManagerEntry) -> bool {
-    owner.manager == MANAGER && owner.operation == Operation::Apply
+/// The entries of `managedFields`. Which fields they list is not read: there are many.
+pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether an entry of `managedFields` is that of an apply by federate.
+pub(super) fn is_ours(entry: &Value) -> bool {
+    is(entry, "manager", MANAGER) && is(entry, "operation", "Apply")
+}
+
+fn is(entry: &Value, key: &str, value: &str) -> bool {
+    entry.get(key).is_some_and(|found| found == value)
 }
 
 /// The controller that owns an object.
@@ -89,11 +99,12 @@ fn controller(live: &Value) -> Option<String> {
 /// prove it: controllers copy labels, such as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
     let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
-    let managed = Managed::read(live).unwrap_or_default();
+    if label.and_then(Value::as_str) != Some(set) {
+        return false;
+    }
     // A dump may lack `managedFields`.
-    let applied =
-        if managed.0.is_empty() { controller(live).is_none() } else { managed.0.keys().any(is_ours) };
-    label.and_then(Value::as_str) == Some(set) && applied
+    let unknown = entries(live).next().is_none();
+    if unknown { controller(live).is_none() } else { entries(live).any(is_ours) }
 }
 
 /// The object with the fields of other tools handed over to federate, so that an apply removes those that are not

@@ -7,63 +7,93 @@
 
 use serde_json::{Map, Value};
 
-use super::MANAGER;
+use super::decide::{Rules, Target, held_back, retained};
+use super::ownership::{entries, is_ours};
+
+type Fields = Map<String, Value>;
+
+/// Whether a managed object is as federate applied it last, by what was read alone. Most objects of most runs are;
+/// `false` where an apply must be computed to know it.
+pub(super) fn is_unchanged(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> bool {
+    // Reports of all fields, and of resulting objects, need the defaults that a dump may lack.
+    if rules.full || rules.results || is_deleting(live) || target.autoscalers.may_scale(target.object, live) {
+        return false;
+    }
+    // The label of the ApplySet is a part of the body.
+    if !is_applied(live, target.cached_create.body(target, rules)) {
+        return false;
+    }
+    target.keeps_applied || {
+        let action = (target.reconcile)(true);
+        held_back(action.as_ref()).is_none() && retained(target, action.as_ref(), live) == *target.body
+    }
+}
+
+pub(super) fn is_deleting(live: &Value) -> bool {
+    live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+}
 
 /// Whether an apply of `body` would leave `live` unchanged: federate owns the fields of `body` and no others, and
 /// they have the same values. `false` also where that is not known.
 pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let is = |entry: &Value, key: &str, value: &str| entry.get(key).is_some_and(|found| found == value);
-    let own = entries.into_iter().flatten().find(|entry| {
-        is(entry, "manager", MANAGER)
-            && is(entry, "operation", "Apply")
-            && entry.get("subresource").is_none_or(|name| name == "")
-    });
-    let Some(own) = own.filter(|entry| entry.get("apiVersion") == body.get("apiVersion")) else {
-        return false;
-    };
-    let fields = own.get("fieldsV1").and_then(Value::as_object);
-    fields.is_some_and(|fields| same(fields, live, &unnamed(body)))
+    let own = entries(live)
+        .find(|entry| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == ""))
+        .filter(|entry| entry.get("apiVersion") == body.get("apiVersion"));
+    let fields = own.and_then(|entry| entry.get("fieldsV1")?.as_object());
+    let all = fields.zip(live.as_object()).zip(body.as_object());
+    all.is_some_and(|((fields, live), body)| same_object(fields, live, body))
 }
 
-/// An object without its type and name, which no manager owns.
-fn unnamed(body: &Value) -> Value {
-    let mut body = body.clone();
-    if let Some(map) = body.as_object_mut() {
-        map.remove("apiVersion");
-        map.remove("kind");
-        if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("name");
-            metadata.remove("namespace");
+/// The same for an object, whose type and name no manager owns.
+fn same_object(fields: &Fields, live: &Map<String, Value>, body: &Map<String, Value>) -> bool {
+    same_map((fields, live, body), &["apiVersion", "kind"], |key, fields, live, body| match (live, body) {
+        (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
+            let below = |_: &str, fields: &Fields, live: &Value, body: &Value| same(fields, live, body);
+            same_map((fields, live, body), &["name", "namespace"], below)
         }
-    }
-    body
+        _ => same(fields, live, body),
+    })
 }
 
-fn same(fields: &Map<String, Value>, live: &Value, body: &Value) -> bool {
-    let owned = || fields.iter().filter(|(key, _)| *key != ".");
-    if owned().next().is_none() {
+fn same(fields: &Fields, live: &Value, body: &Value) -> bool {
+    if owned(fields).next().is_none() {
         return live == body;
     }
     match (live, body) {
         (Value::Object(live), Value::Object(body)) => {
-            owned().count() == body.len()
-                && body.iter().all(|(key, value)| {
-                    let below = fields.get(&format!("f:{key}")).and_then(Value::as_object);
-                    below.zip(live.get(key)).is_some_and(|(below, live)| same(below, live, value))
-                })
+            same_map((fields, live, body), &[], |_, fields, live, body| same(fields, live, body))
         }
         (Value::Array(live), Value::Array(body)) => {
-            owned().count() == body.len()
-                && owned().all(|(key, below)| {
-                    let Some(item) = Item::of(key) else { return false };
-                    let find = |list: &'_ [Value]| list.iter().find(|value| item.is(value)).cloned();
-                    let both = find(live).zip(find(body));
-                    both.zip(below.as_object()).is_some_and(|((live, body), below)| same(below, &live, &body))
+            owned(fields).count() == body.len()
+                && owned(fields).all(|(key, below)| {
+                    let (Some(item), Some(below)) = (Item::of(key), below.as_object()) else { return false };
+                    let both = live.iter().find(|value| item.is(value));
+                    let both = both.zip(body.iter().find(|value| item.is_of_body(value, below)));
+                    both.is_some_and(|(live, body)| same(below, live, body))
                 })
         }
         _ => false,
     }
+}
+
+/// Whether `fields` are those of `body` except `unowned`, and `live` has the `same` value of each.
+fn same_map(
+    (fields, live, body): (&Fields, &Map<String, Value>, &Map<String, Value>),
+    unowned: &[&str],
+    same: impl Fn(&str, &Fields, &Value, &Value) -> bool,
+) -> bool {
+    let others = unowned.iter().filter(|key| body.contains_key(**key)).count();
+    owned(fields).count() + others == body.len()
+        && owned(fields).all(|(field, below)| {
+            let key = field.strip_prefix("f:").filter(|key| !unowned.contains(key));
+            let both = key.and_then(|key| Some((key, below.as_object()?, live.get(key)?, body.get(key)?)));
+            both.is_some_and(|(key, below, live, body)| same(key, below, live, body))
+        })
+}
+
+/// The owned fields below a value; `.` is the value itself.
+fn owned(fields: &Fields) -> impl Iterator<Item = (&String, &Value)> {
+    fields.iter().filter(|(key, _)| *key != ".")
 }
 
 /// How an item of a list is identified.
@@ -82,6 +112,16 @@ impl Item {
         }
     }
 
+    /// Whether an item of the body is the one that was applied. A key that it lacks, such as the protocol of a port,
+    /// had its default then, if `fields` do not have it either.
+    fn is_of_body(&self, item: &Value, fields: &Fields) -> bool {
+        let Self::Keys(keys) = self else { return self.is(item) };
+        keys.iter().all(|(key, value)| match item.get(key) {
+            Some(found) => found == value,
+            None => !fields.contains_key(&format!("f:{key}")),
+        })
+    }
+
     fn is(&self, item: &Value) -> bool {
         match self {
             Self::Keys(keys) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
@@ -94,7 +134,15 @@ impl Item {
 mod tests {
     use serde_json::json;
 
+    use federate_apiserver::{Kind, Write, applied, update};
+    use federate_kubernetes::patch::escape;
+    use federate_kubernetes::{ClusterName, Object};
+
+    use super::super::autoscaled::Autoscalers;
+    use super::super::decide::{CachedCreate, decide};
+    use super::super::{ActionKind, Inventory, MANAGER};
     use super::*;
+    use crate::change::DigestKey;
 
     fn live() -> Value {
         json!({"apiVersion": "v2", "kind": "Thing", "metadata": {"name": "a", "uid": "u", "labels": {"x": "1", "y": "2"},
@@ -126,5 +174,130 @@ mod tests {
         assert!(!with("/spec/set", json!(["t"])));
         assert!(!with("/metadata/labels", json!({"x": "1", "y": "2"})), "one that federate does not own yet");
         assert!(!is_applied(&json!({"apiVersion": "v2"}), &body()), "without managedFields nothing is known");
+    }
+
+    /// Whether an object is unchanged by what was read alone, and the decision about it by a computed apply.
+    fn decided(body: &Value, live: &Value) -> (bool, ActionKind) {
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let target = Target {
+            cluster: &ClusterName::from("m1"),
+            object: &Object::of(body.clone(), "a.yaml").id,
+            body,
+            kind: &Kind::builtin(text("/apiVersion"), text("/kind")).unwrap(),
+            cached_create: &CachedCreate::default(),
+            autoscalers: &Autoscalers::default(),
+            read: Some(live),
+            reconcile: &|_| None,
+            keeps_applied: true,
+        };
+        let key = DigestKey::new(b"k");
+        let computed = decide(&target, Some(live), &rules(&key, true)).action.action;
+        (is_unchanged(&target, live, &rules(&key, false)), computed)
+    }
+
+    fn set() -> &'static Inventory {
+        static SET: std::sync::OnceLock<Inventory> = std::sync::OnceLock::new();
+        SET.get_or_init(|| Inventory { namespace: "default".to_owned(), name: "set".to_owned() })
+    }
+
+    fn rules(key: &DigestKey, results: bool) -> Rules<'_> {
+        Rules {
+            adopt: None,
+            force: false,
+            replace: false,
+            full: false,
+            results,
+            inventory: set(),
+            rolling: &[],
+            key,
+            now: "2026-01-02T00:00:00Z",
+            server: true,
+            moved: None,
+        }
+    }
+
+    /// The pointers of all scalars.
+    fn scalars(value: &Value, at: &str, all: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                map.iter().for_each(|(key, value)| scalars(value, &format!("{at}/{}", escape(key)), all));
+            }
+            Value::Array(list) => {
+                list.iter().enumerate().for_each(|(n, value)| scalars(value, &format!("{at}/{n}"), all));
+            }
+            _ => all.push(at.to_owned()),
+        }
+    }
+
+    fn is_server_owned(place: &str) -> bool {
+        place.starts_with("/metadata/managedFields") || place == "/metadata/generation"
+    }
+
+    #[test]
+    fn what_is_read_never_hides_what_an_apply_would_change() {
+        let metadata =
+            json!({"name": "a", "namespace": "shop", "labels": {"app": "a"}, "annotations": {"x/y": "1"}});
+        let containers = json!([
+            {"name": "c", "image": "i", "args": ["a", "b"], "env": [{"name": "E", "value": "v"}],
+             "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53}], "resources": {"requests": {"cpu": "250m"}}},
+            {"name": "d", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]);
+        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": containers,
+            "volumes": [{"name": "v", "emptyDir": {}}]}});
+        let bodies = [
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v", "l": "w"}}),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": {"app": "a"},
+                "ports": [{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 2,
+                "selector": {"matchLabels": {"app": "a"}}, "template": template}}),
+        ];
+        let mut unchanged = 0;
+        for body in bodies {
+            let kind =
+                Kind::builtin(body["apiVersion"].as_str().unwrap(), body["kind"].as_str().unwrap()).unwrap();
+            let write = |manager| Write {
+                kind: &kind,
+                manager,
+                subresource: None,
+                force: true,
+                now: "2026-01-01T00:00:00Z",
+            };
+            let live = applied(None, &set().labelled(&body), &write(MANAGER)).unwrap();
+            assert_eq!(decided(&body, &live), (true, ActionKind::Unchanged), "{live}");
+            let mut places = Vec::new();
+            scalars(&live, "", &mut places);
+            for place in places.iter().filter(|place| !is_server_owned(place)) {
+                let other =
+                    if live.pointer(place).is_some_and(Value::is_string) { json!("z") } else { json!(7) };
+                for value in [other, Value::Null] {
+                    let changed = |object: &Value| {
+                        let mut object = object.clone();
+                        object.pointer_mut(place).map(|at| *at = value.clone());
+                        object
+                    };
+                    let edited = update(Some(&live), &changed(&live), &write("kubectl-edit"));
+                    for (body, live) in
+                        [(&body, &edited), (&changed(&body), &live), (&changed(&body), &edited)]
+                    {
+                        let same_name = ["apiVersion", "kind", "metadata"].iter().all(|key| match *key {
+                            "metadata" => {
+                                body["metadata"]["name"] == live["metadata"]["name"]
+                                    && body["metadata"]["namespace"] == live["metadata"]["namespace"]
+                            }
+                            key => body[key] == live[key],
+                        });
+                        if !same_name {
+                            continue;
+                        }
+                        let (is_unchanged, computed) = decided(body, live);
+                        unchanged += usize::from(is_unchanged);
+                        assert!(
+                            !is_unchanged || computed == ActionKind::Unchanged,
+                            "{place} = {value}: {body} {live}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(unchanged > 50, "{unchanged}");
     }
 }

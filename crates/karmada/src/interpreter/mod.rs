@@ -116,6 +116,11 @@ impl<'a> Interpreter<'a> {
         of_kind.into_iter().flatten().filter(move |script| script.rule == rule).copied()
     }
 
+    /// Whether a script retains fields of the live objects of a kind.
+    pub(super) fn retains(&self, id: &ObjectRef) -> bool {
+        self.scripts(id, Rule::Retention).next().is_some()
+    }
+
     /// The names of the customizations that answer for a rule.
     pub(super) fn customizations(&self, id: &ObjectRef, rule: Rule) -> Vec<&'a Object> {
         let most = if rule == Rule::Dependencies { usize::MAX } else { 1 };

@@ -1,5 +1,6 @@
 //! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -201,7 +202,7 @@ impl Decider for SessionDecider<'_> {
 
 /// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
 /// sent.
-fn kind(seen: &ClusterState, object: &ObjectRef) -> Kind {
+fn kind<'k>(seen: &'k ClusterState, object: &ObjectRef) -> Cow<'k, Kind> {
     let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
-    seen.kinds.of(object).cloned().unwrap_or_else(unserved)
+    seen.kinds.of(object).map_or_else(|| Cow::Owned(unserved()), Cow::Borrowed)
 }
