@@ -167,7 +167,7 @@ find_memory() {
     found=$(checkout_git rev-parse --quiet --verify "refs/heads/$home^{commit}") || found=
   fi
   if [ -z "$found" ]; then
-    memory_note="There is no branch $home with an earlier plan: both sides are scheduled from scratch."
+    memory_note="There is no branch $home with an earlier plan: the base is scheduled from scratch."
     return 0
   fi
   folder=$(own_place "$branch_path" "$path")
@@ -175,7 +175,7 @@ find_memory() {
   if checkout_git cat-file -e "$found:$folder" 2>/dev/null; then
     memory=("--previous=$found:$folder")
   else
-    memory_note="The branch $home has no $folder with an earlier plan: both sides are scheduled from scratch."
+    memory_note="The branch $home has no $folder with an earlier plan: the base is scheduled from scratch."
   fi
 }
 

@@ -35,7 +35,7 @@ use range::{Earlier, Range};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)))]
 pub(super) struct Diff {
-    /// The branch or revision to compare with [default: the default branch of origin]
+    /// The branch or revision to compare with [default: the default branch of origin, or else main or master]
     ///
     /// REV compares with the merge base of REV and the head, REV.. with REV itself. REV...REV and
     /// REV..REV name base and head.

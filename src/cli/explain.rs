@@ -10,8 +10,8 @@ use federate_session::{Named, Session};
 
 /// Explain why an object is placed where it is
 ///
-/// Shows, for each cluster, the filter that excluded it, its score, its replicas with the arithmetic, and the
-/// overrides with the paths that they changed. For an object that is placed nowhere, shows what keeps it from
+/// Shows, for each cluster, the filter that excluded it, its score (Karmada: 100 where the object is placed already),
+/// its replicas with the arithmetic, and the overrides with the paths that they changed. For an object that is placed nowhere, shows what keeps it from
 /// each policy. For a policy, shows what it places; for an override policy, what it changes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -13,7 +13,7 @@ use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
 use federate_session::{DIALECTS, Options, Session};
 use federate_source::WorkTree;
-use federate_source::git::GitLocation;
+use federate_source::git::{self, GitLocation};
 
 mod files;
 
@@ -129,10 +129,12 @@ impl Init {
         let below = fs::canonicalize(&root).ok().filter(|root| Some(root) == here.as_ref());
         let root = if below.is_some() { PathBuf::new() } else { root };
         let folder = if place.prefix.is_empty() { "." } else { place.prefix.trim_end_matches('/') };
+        let default = place.open().ok().and_then(|repository| git::default_branch(&repository));
+        let branch = default.as_deref().map_or("main", |name| name.trim_start_matches("origin/"));
         Some(NewFile {
             path: root.join(".github/workflows/federate.yml"),
             what: "comments on pull requests, and commits to the branch `rendered` after the merge",
-            text: files::workflow(folder),
+            text: files::workflow(folder, branch),
         })
     }
 

@@ -291,6 +291,7 @@ impl RepoArgs {
     }
 
     /// Adds to an error about missing access to clusters that the snapshot could not stand in for them.
+    #[cfg(feature = "live")]
     pub(super) fn without_access(&self, why: String) -> String {
         if !self.snapshot.is_given() {
             return why;

@@ -47,7 +47,8 @@ pub struct Config {
     pub apply: Apply,
     /// Settings for drift.
     pub drift: Drift,
-    /// Settings of control planes that affect their decisions, by dialect.
+    /// Settings of control planes that affect their decisions, by dialect: `version`, the release whose rules decide, and for
+    /// Karmada `featureGates`, gates by name.
     pub dialects: BTreeMap<String, Map<String, Value>>,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,

@@ -247,7 +247,13 @@ fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {
             Some(filter) => format!("{filter}: {}", row.why),
             None => row.why.clone(),
         };
-        let line = line(mark, name, &number(row.replicas), &number(row.score), &why);
+        let line = line(
+            mark,
+            name,
+            &number(row.replicas),
+            &number(row.score.filter(|_| row.refused_by.is_none())),
+            &why,
+        );
         let _ = writeln!(out, "{}", if row.chosen { style.chosen(&line) } else { line });
     }
     if scored {

@@ -48,6 +48,7 @@ pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
 #[cfg(feature = "live")]
 pub use lost::Lost;
+#[cfg(feature = "live")]
 pub use members::set_status;
 pub use provenance::Provenance;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};

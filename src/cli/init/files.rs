@@ -12,10 +12,11 @@ pub(super) fn config(clusters: &[String]) -> String {
     yaml(&[json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config", "clusters": clusters})])
 }
 
-/// The workflow for a folder of the repository.
-pub(super) fn workflow(folder: &str) -> String {
-    let quoted = yaml(&[folder.into()]);
-    WORKFLOW.replace("paths: deploy", &format!("paths: {}", quoted.trim_end()))
+/// The workflow for a folder of the repository, whose default branch this is.
+pub(super) fn workflow(folder: &str, branch: &str) -> String {
+    let [folder, branch] = [folder, branch].map(|text| yaml(&[text.into()]).trim_end().to_owned());
+    let text = WORKFLOW.replace("paths: deploy", &format!("paths: {folder}"));
+    text.replace("branches: [main]", &format!("branches: [{branch}]"))
 }
 
 /// Objects as YAML documents.

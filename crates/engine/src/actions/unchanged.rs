@@ -271,7 +271,9 @@ mod tests {
                 for value in [other, Value::Null] {
                     let changed = |object: &Value| {
                         let mut object = object.clone();
-                        object.pointer_mut(place).map(|at| *at = value.clone());
+                        if let Some(at) = object.pointer_mut(place) {
+                            *at = value.clone();
+                        }
                         object
                     };
                     let edited = update(Some(&live), &changed(&live), &write("kubectl-edit"));

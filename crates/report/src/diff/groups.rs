@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_engine::change::{Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, Share};
+use federate_engine::change::{
+    Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, Share,
+};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 use crate::table::counted;
@@ -21,12 +23,13 @@ impl Move<'_> {
     /// one.
     pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
         let change = self.change;
+        let follows = if change.kind == PlacementChangeKind::Disappeared { "followed" } else { "follows" };
         match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
             (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
             (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
             (None, None, []) => String::new(),
-            (None, None, [only]) => format!("follows {}", name(only)),
-            (None, None, [first, rest @ ..]) => format!("follows {} and {} more", name(first), rest.len()),
+            (None, None, [only]) => format!("{follows} {}", name(only)),
+            (None, None, [first, rest @ ..]) => format!("{follows} {} and {} more", name(first), rest.len()),
         }
     }
 

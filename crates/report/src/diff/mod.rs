@@ -172,6 +172,9 @@ fn unmatched(changes: &Changes) -> impl Iterator<Item = (&ObjectRef, &'static st
     let placement = |object: &ObjectRef| changes.placements.iter().find(|change| change.object == *object);
     let added = changes.unmatched.added.iter().map(move |object| {
         let what = match placement(object) {
+            Some(change) if change.policy.from.is_none() && !change.required_by.is_empty() => {
+                "followed another object before, and no longer does"
+            }
             Some(change) if change.policy.from.is_none() => "placed without a policy before, and nowhere now",
             Some(_) => "no policy matches it any more",
             None => "new, and no policy matches it",
