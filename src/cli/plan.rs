@@ -1,5 +1,6 @@
 //! `federate plan`
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
@@ -118,9 +119,13 @@ pub(super) fn table(
 ) -> String {
     let dialects = session.dialects();
     let is_policy = |id: &ObjectRef| dialects.iter().any(|one| one.role(&id.api_version, &id.kind).is_some());
-    report::table(
-        plan,
-        report::Context { clusters: session.clusters().len(), is_policy: &is_policy, wide },
-        style,
-    )
+    let findings = session.plan_findings();
+    let unschedulable: BTreeSet<&ObjectRef> = findings
+        .iter()
+        .filter(|finding| finding.code == "unschedulable")
+        .filter_map(|finding| finding.object.as_ref())
+        .collect();
+    let follows_nowhere = |id: &ObjectRef| unschedulable.contains(id);
+    let (clusters, is_policy, follows_nowhere) = (session.clusters().len(), &is_policy, &follows_nowhere);
+    report::table(plan, report::Context { clusters, is_policy, follows_nowhere, wide }, style)
 }

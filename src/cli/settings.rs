@@ -101,6 +101,9 @@ pub(super) struct RepoArgs {
     snapshot: SnapshotArgs,
 
     /// Forget earlier placements and schedule everything from scratch
+    ///
+    /// In `diff`, the base is scheduled from scratch, and the head starts from its placements, unless two releases are
+    /// compared.
     #[arg(long)]
     pub(super) fresh: bool,
 

@@ -19,9 +19,9 @@ pub const FILE: &str = "federate.yaml";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
-    /// `federate.dev/v1alpha1`
+    /// `federate.dev/v1alpha1`; optional
     pub api_version: Option<ApiVersion>,
-    /// `Config`
+    /// `Config`; optional
     pub kind: Option<Kind>,
     /// The folders and files to read, as globs relative to the root (`apps`, `clusters/*/prod`). Everything
     /// by default.

@@ -19,6 +19,8 @@ pub struct Context<'c> {
     /// Whether an object belongs to a control plane, such as a placement of KubeFleet. Such rows are not counted as
     /// placed objects.
     pub is_policy: &'c dyn Fn(&ObjectRef) -> bool,
+    /// Whether an unmatched object would follow another one, which is on no cluster.
+    pub follows_nowhere: &'c dyn Fn(&ObjectRef) -> bool,
     /// Whether to show all columns and all clusters, however wide.
     pub wide: bool,
 }
@@ -52,7 +54,7 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
         let places = places(row.placement, all, columns.places, full, style);
         columns.write(&mut out, row, &places);
     }
-    unmatched(&mut out, plan, &columns, full, style);
+    unmatched(&mut out, (plan, context), &columns, full, style);
     if !style.quiet {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(out, "{gap}{}", style.bold(&(summary(plan, context) + &releases(plan))));
@@ -76,12 +78,20 @@ pub fn name(object: &ObjectRef) -> String {
 }
 
 /// The objects that no policy places.
-fn unmatched(out: &mut String, plan: &Plan, columns: &Columns, full: bool, style: TextStyle) {
+fn unmatched(
+    out: &mut String,
+    (plan, context): (&Plan, Context<'_>),
+    columns: &Columns,
+    full: bool,
+    style: TextStyle,
+) {
     let most = if full || plan.unmatched.len() <= LISTED + 1 { usize::MAX } else { LISTED };
     let width = plan.unmatched.iter().take(most).map(|id| id.to_string().chars().count()).max().unwrap_or(0);
     let width = width.max(columns.object);
     for id in plan.unmatched.iter().take(most) {
-        let words = style.paint(AnsiColor::Yellow, "no policy matches");
+        let follows = (context.follows_nowhere)(id);
+        let words = if follows { "follows an object that is on no cluster" } else { "no policy matches" };
+        let words = style.paint(AnsiColor::Yellow, words);
         let _ = writeln!(out, "{:width$}  {words}", id.to_string());
     }
     if let Some(more) = plan.unmatched.len().checked_sub(most).filter(|more| *more > 0) {
@@ -100,14 +110,15 @@ fn summary(plan: &Plan, context: Context<'_>) -> String {
     let objects: Vec<&Placement> =
         plan.placements.iter().filter(|row| !(context.is_policy)(&row.object)).collect();
     let placed = objects.iter().filter(|p| !p.clusters.is_empty()).count();
-    let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count();
+    let following = plan.unmatched.iter().filter(|id| (context.follows_nowhere)(id)).count();
+    let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count() + following;
     let replicas: i64 = objects.iter().flat_map(|p| p.clusters.iter()).filter_map(|c| c.replicas).sum();
     format!(
         "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
         counted(objects.len() + plan.unmatched.len(), "object"),
         counted(context.clusters, "cluster"),
         counted(usize::try_from(replicas).unwrap_or(0), "replica"),
-        plan.unmatched.len()
+        plan.unmatched.len() - following
     )
 }
 

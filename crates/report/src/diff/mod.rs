@@ -120,13 +120,15 @@ fn manifests(changes: &Changes) -> Option<String> {
 }
 
 /// The words of [`word`] that a summary counts.
-const WORDS: [&str; 6] = [
+const WORDS: [&str; 8] = [
     "newly placed",
     "no longer placed",
     "moved",
     "placed on more clusters",
     "placed on fewer clusters",
     "scaled",
+    "became unschedulable",
+    "became schedulable",
 ];
 
 /// The headings of deleted objects, and whether their clusters have left the inventory.
@@ -138,8 +140,9 @@ const UNMATCHED: &str = "Objects without a policy";
 
 /// What happened to a placement.
 fn word(change: &PlacementChange) -> &'static str {
-    let added = change.clusters.iter().all(|shift| shift.from.is_none());
-    let removed = change.clusters.iter().all(|shift| shift.to.is_none());
+    let replicas = |share: Option<Share>| share.map_or(-1, |share| share.replicas.unwrap_or(0));
+    let added = change.clusters.iter().all(|shift| replicas(shift.from) <= replicas(shift.to));
+    let removed = change.clusters.iter().all(|shift| replicas(shift.to) <= replicas(shift.from));
     match change.kind {
         PlacementChangeKind::Appeared => "newly placed",
         PlacementChangeKind::Disappeared => "no longer placed",

@@ -111,7 +111,7 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
-            (Some(same), Some(_)) if moved.replicas() < same => {
+            (Some(same), Some(_)) if (1..same).contains(&moved.replicas()) => {
                 format!(", {} of {same} replicas", moved.replicas())
             }
             (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
