@@ -101,6 +101,16 @@ fn what_keeps_an_object_from_following_is_named() {
     let expected = "warning[unschedulable]: ConfigMap shop/web-m1: it goes where Deployment shop/web goes, which is on no cluster";
     assert!(nowhere.contains(expected), "{nowhere}");
     assert!(nowhere.contains("`federate explain Deployment/web` shows why"), "{nowhere}");
+    let refused = "apiVersion: federate.dev/v1alpha1\nkind: Config\nunplaced: error\n";
+    let repo =
+        Sandbox::new().file("web.yaml", &web).file("referred.yaml", REFERRED).file("federate.yaml", refused);
+    repo.write(
+        "policy.yaml",
+        KARMADA.replace("clusterNames: [m1, m2]", "labelSelector: {matchLabels: {a: b}}"),
+    );
+    let checked = repo.run("check").code(2).out;
+    assert!(checked.contains("error[unschedulable]: ConfigMap shop/web-m1"), "{checked}");
+    assert!(checked.contains("warning[unschedulable]: Deployment shop/web"), "{checked}");
     let alone = run(&KARMADA.replace("  propagateDeps: true\n", ""));
     let expected =
         "Deployment shop/web refers to it: set `propagateDeps: true` in PropagationPolicy shop/web, ";

@@ -13,6 +13,7 @@
 #[allow(dead_code, reason = "shared with the tests of the command line")]
 #[path = "../cli/git_http.rs"]
 mod git_http;
+mod ran;
 mod real;
 mod sandbox;
 

@@ -432,14 +432,16 @@ impl Session {
             unplaced || self.errors.iter().any(|one| one == code)
         };
         let unmatched = if fails(UNMATCHED) { self.plan().unmatched.as_slice() } else { &[] };
-        // A template that is placed nowhere may have another finding that says why.
+        let by_config = self.repo.config.unplaced == Unplaced::Error;
+        // A template that is placed nowhere may have another finding that says why. What would follow an object that is
+        // on no cluster is unschedulable with it, but not placed either.
+        let says_why = |code: &str| WHY_UNMATCHED.contains(&code) || (by_config && code == "unschedulable");
         let is_unmatched = |finding: &Finding| {
-            let object = finding.object.as_ref().filter(|_| WHY_UNMATCHED.contains(&finding.code));
+            let object = finding.object.as_ref().filter(|_| says_why(finding.code));
             object.is_some_and(|id| unmatched.binary_search(id).is_ok())
         };
-        let by_config = self.repo.config.unplaced == Unplaced::Error;
         for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
-            let of_template = finding.code == UNMATCHED || WHY_UNMATCHED.contains(&finding.code);
+            let of_template = finding.code == UNMATCHED || is_unmatched(finding);
             if by_config && of_template && !finding.is_error() {
                 let help = finding.help.take().map_or_else(String::new, |help| format!("{help}; "));
                 finding.help = Some(format!("{help}`unplaced: error` in federate.yaml makes this an error"));
