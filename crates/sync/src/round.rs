@@ -27,7 +27,7 @@ use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
-use crate::rollout::placements::awaiting;
+use crate::rollout::policies::awaiting;
 use crate::shards::{ClusterTurn, Shares};
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};

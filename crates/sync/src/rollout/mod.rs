@@ -18,6 +18,7 @@ use crate::api::Interval;
 
 pub(crate) mod carry_out;
 pub(crate) mod placements;
+pub(crate) mod policies;
 pub mod progress;
 mod start;
 
