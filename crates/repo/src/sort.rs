@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use super::{Claimed, Claims, Declared, Role, Template};
@@ -106,8 +107,11 @@ fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
 }
 
 /// Keeps the first of several equal objects, and reports each other one with both places.
-pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (Vec<T>, Vec<Finding>) {
-    items.sort_by(|a, b| {
+pub(crate) fn unique<T: Send>(
+    mut items: Vec<T>,
+    object: impl Fn(&T) -> &Object + Sync,
+) -> (Vec<T>, Vec<Finding>) {
+    items.par_sort_by(|a, b| {
         let (a, b) = (object(a), object(b));
         identity(a).cmp(&identity(b)).then_with(|| a.origin.cmp(&b.origin))
     });
@@ -143,8 +147,8 @@ pub(crate) fn sort(
             None => templates.push(Template { object, per_cluster: None }),
         }
     }
-    claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-    templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+    claimed.par_sort_by(|a, b| a.object.id.cmp(&b.object.id));
+    templates.par_sort_by(|a, b| a.object.id.cmp(&b.object.id));
     (claimed, templates, findings)
 }
 
