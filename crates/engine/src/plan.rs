@@ -142,6 +142,7 @@ impl Engine<'_> {
         };
         let decided: Vec<(Decided, bool)> = subjects.par_iter().enumerate().map(decide).collect();
         let mut all = Decided::default();
+        all.placements.reserve(decided.iter().map(|(decided, _)| decided.placements.len()).sum());
         let mut kept = kept;
         for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {
             if let Some(kept) = kept.as_mut().filter(|_| keep) {
