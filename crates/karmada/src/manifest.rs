@@ -4,6 +4,7 @@
 //! built once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// A rule by policy and number within the policies of a group that match.
@@ -94,9 +95,11 @@ pub(super) fn variant(
 /// The clusters of a placement with their indices in the inventory, which has the same order.
 fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterator<Item = Target<'p>> {
     let mut rest = plane.clusters.iter().enumerate().peekable();
+    // A placement mostly shares its names with the inventory.
+    let is = |c: &Cluster, placed: &Placed| Arc::ptr_eq(&c.name, &placed.name) || c.name == placed.name;
     placement.clusters.iter().map(move |placed| {
-        while rest.next_if(|(_, c)| c.name != placed.name && c.name < placed.name).is_some() {}
-        let index = rest.peek().filter(|(_, c)| c.name == placed.name).map(|(index, _)| *index);
+        while rest.next_if(|(_, c)| !is(c, placed) && c.name < placed.name).is_some() {}
+        let index = rest.peek().filter(|(_, c)| is(c, placed)).map(|(index, _)| *index);
         Target { placed, index }
     })
 }
