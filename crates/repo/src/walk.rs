@@ -143,8 +143,9 @@ const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 /// other several times stand for any number of folders.
 const MAX_LISTED: usize = 128 << 20;
 
-/// How many folders are listed at the same time.
-const AT_ONCE: usize = 256;
+/// How many folders are listed at the same time. A small repo of a stranger may contain folders with a million entries, so
+/// that it must not be many.
+const AT_ONCE: usize = 4;
 
 /// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
 fn cost(path: &str) -> usize {
