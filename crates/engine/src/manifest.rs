@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use serde_json::Value;
 
 use super::{Engine, Planned};
 use federate_dialect::{
@@ -21,6 +22,8 @@ pub struct Manifest {
     pub clusters: ClusterNames,
     /// The manifest as YAML.
     pub text: Arc<str>,
+    /// The manifest as a value, where it is kept ([`Settings::values`](crate::Settings::values)).
+    pub value: Option<Arc<Value>>,
     /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,
 }
@@ -70,6 +73,7 @@ impl Rendering {
                 object: object.clone(),
                 clusters: Arc::from([cluster.clone()]),
                 text,
+                value: None,
                 changes: Vec::new(),
             })
         });
@@ -104,7 +108,7 @@ impl Engine<'_> {
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
                 let rendered = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
                 let seen = rendered.map(|rendered| inspect(object, rendered)).collect();
-                (write_variants(object, variants, self.lists), seen)
+                (write_variants(object, variants, (self.lists, self.values)), seen)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
@@ -182,7 +186,12 @@ impl Engine<'_> {
     }
 }
 
-fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> Rendering {
+/// Writes manifests as text; `values` says whether their values are kept.
+fn write_variants(
+    object: &ObjectRef,
+    variants: Vec<Variant>,
+    (lists, values): (&SharedLists, bool),
+) -> Rendering {
     let mut all = Rendering::default();
     for variant in variants {
         let clusters = lists.share_names(&variant.clusters);
@@ -194,6 +203,7 @@ fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedList
                     object: object.clone(),
                     clusters,
                     text: text.into(),
+                    value: values.then(|| rendered.body.into()),
                     changes: rendered.changes,
                 });
             }

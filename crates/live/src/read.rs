@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::call::Call;
-use super::client::Client;
+use super::client::{Client, not_json};
+use super::item::Page;
 use super::kinds::{self, Kinds, path, path_of};
 use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
 use federate_engine::actions::ownership::{PART_OF, is_member};
@@ -299,7 +301,7 @@ pub(super) struct List {
     pub(super) selector: Option<String>,
 }
 
-/// The objects of several lists.
+/// The objects of several lists, with all field sets as values.
 pub(super) async fn objects(
     client: &Client,
     lists: impl Iterator<Item = List>,
@@ -308,7 +310,7 @@ pub(super) async fn objects(
     let under_way = lists.map(|list| {
         let (client, cluster) = (client.clone(), cluster.clone());
         tokio::spawn(async move {
-            let items = items(&client, &list).await?;
+            let items = pages(&client, &list, read_fields).await?;
             Ok(items.into_iter().map(|item| object(&list.kind, item, &cluster)).collect::<Vec<_>>())
         })
     });
@@ -333,10 +335,10 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
     pages(client, list, |_| {}).await
 }
 
-/// The same, with items reduced as soon as their page arrives.
+/// The same, with items reduced as soon as their page arrives. The next page is asked for before they are read.
 pub(super) async fn pages(client: &Client, list: &List, keep: fn(&mut Value)) -> Result<Vec<Value>, Error> {
     let mut begun = 1;
-    let mut all = Vec::new();
+    let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<Value>>>> = Vec::new();
     let mut token = String::new();
     loop {
         let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
@@ -350,26 +352,32 @@ pub(super) async fn pages(client: &Client, list: &List, keep: fn(&mut Value)) ->
         if !token.is_empty() {
             call = call.query("continue", &token);
         }
-        let mut page = match client.find(&call).await {
-            Ok(Some(page)) => page,
-            Ok(None) => return Ok(all),
+        let page = match client.bytes(&call).await {
+            Ok(page) => page,
+            Err(Error::Refused(refusal)) if refusal.is_absent() => break,
             Err(Error::Refused(refusal)) if refusal.code == 410 && begun < LISTS => {
                 begun += 1;
-                all.clear();
+                under_way.clear();
                 token.clear();
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if let Some(Value::Array(mut items)) = page.get_mut("items").map(Value::take) {
+        token = Page::of(&page).map_err(|_| not_json())?.into_next();
+        under_way.push(tokio::spawn(async move {
+            let mut items = Page::of(&page)?.items()?;
             items.iter_mut().for_each(keep);
-            all.extend(items);
-        }
-        page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().clone_into(&mut token);
+            Ok(items)
+        }));
         if token.is_empty() {
-            return Ok(all);
+            break;
         }
     }
+    let mut all = Vec::new();
+    for page in under_way {
+        all.extend(finished(page.await)?.map_err(|_| not_json())?);
+    }
+    Ok(all)
 }
 
 /// An object of a list, whose items may lack their kind.

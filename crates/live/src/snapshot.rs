@@ -17,6 +17,7 @@ use super::kinds::{path, plain, version_path};
 use super::read::{List, finished, object, objects, pages, read};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_dialect::probe::Healthz;
 use federate_dialect::{ClusterReads, HubKinds, Observation};
 use federate_engine::actions::Inventory;
@@ -135,6 +136,7 @@ async fn member(
     };
     let state = read(client, desired, &read_options).await?;
     found.objects = state.live.objects(&desired.cluster).to_vec();
+    found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
         let kind = Kind::builtin(&scope.api_version, &scope.kind)?;

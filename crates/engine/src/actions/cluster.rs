@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::controlled::remove_controlled;
-use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide};
+use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
 use super::{Action, ActionKind, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_dialect::{ClusterNames, Placement};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 
@@ -41,7 +42,10 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
         if only.is_some_and(|only| !only.contains(&manifest.object)) {
             return None;
         }
-        let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+        let mut body = match &manifest.value {
+            Some(value) => Value::clone(value),
+            None => federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value,
+        };
         prepare(&mut body);
         let clusters = manifest.clusters.clone();
         Some(Desired {
@@ -185,9 +189,10 @@ impl DecisionContext<'_> {
         kind: &Kind,
         answer: Result<Value, String>,
     ) {
+        let live = live.map(with_fields);
         match answer {
-            Ok(answer) => decision.answered(live, answer, kind, self.rules),
-            Err(why) => decision.denied(live, why, kind, self.rules),
+            Ok(answer) => decision.answered(live.as_ref(), answer, kind, self.rules),
+            Err(why) => decision.denied(live.as_ref(), why, kind, self.rules),
         }
     }
 
@@ -286,11 +291,14 @@ impl DecisionContext<'_> {
         there: Option<&Object>,
         managed: bool,
     ) -> Option<federate_dialect::Action> {
-        let mut marked = there.filter(|_| managed).cloned();
-        if let Some(live) = &mut marked {
-            self.engine.mark(placement, live);
+        let mut there = there.cloned();
+        if let Some(live) = &mut there {
+            read_fields(&mut live.body);
+            if managed {
+                self.engine.mark(placement, live);
+            }
         }
-        self.engine.reconcile(placement, cluster, marked.as_ref().or(there))
+        self.engine.reconcile(placement, cluster, there.as_ref())
     }
 
     /// Decides which surplus objects are deleted; none where that exceeds the limit.

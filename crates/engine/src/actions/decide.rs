@@ -16,6 +16,7 @@ use super::{
     without_last_applied,
 };
 use crate::change::DigestKey;
+use federate_apiserver::managed::read_fields;
 use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
@@ -189,7 +190,7 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         return Decision { action: bare(target, ActionKind::Unchanged), send: None, refused: false };
     }
     // A dump may lack defaults; answers of API servers never do.
-    let live = &complete(target.kind, live.clone());
+    let live = &completed(target.kind, live);
     if is_deleting(live) {
         let mut deleting = nothing(target, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = Outcome::NotTried;
@@ -205,6 +206,18 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         }
         Owner::Other(_) | Owner::Unmanaged => adopt(target, live, rules),
     }
+}
+
+/// A live object with all its field sets, and with defaults that a dump may lack.
+pub(super) fn completed(kind: &Kind, live: &Value) -> Value {
+    complete(kind, with_fields(live))
+}
+
+/// A live object with all its field sets.
+pub(super) fn with_fields(live: &Value) -> Value {
+    let mut live = live.clone();
+    read_fields(&mut live);
+    live
 }
 
 fn create(target: &Target<'_>, rules: &Rules<'_>) -> Decision {

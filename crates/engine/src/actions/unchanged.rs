@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::decide::{Rules, Target, held_back, retained};
 use super::ownership::{entries, is_ours};
+use federate_apiserver::managed::fields_of;
 
 type Fields = Map<String, Value>;
 
@@ -39,7 +40,8 @@ pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
     let own = entries(live)
         .find(|entry| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == ""))
         .filter(|entry| entry.get("apiVersion") == body.get("apiVersion"));
-    let fields = own.and_then(|entry| entry.get("fieldsV1")?.as_object());
+    let fields = own.map(fields_of);
+    let fields = fields.as_deref().and_then(Value::as_object);
     let all = fields.zip(live.as_object()).zip(body.as_object());
     all.is_some_and(|((fields, live), body)| same_object(fields, live, body))
 }
