@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde_json::Value;
 
+use super::actions::cluster::prepare;
 use super::{Engine, Planned};
 use federate_dialect::{
     Action, ClusterNames, Health, OverrideChange, Placement, Plan, Rendered, SharedLists, Variant, Withheld,
@@ -22,7 +23,7 @@ pub struct Manifest {
     pub clusters: ClusterNames,
     /// The manifest as YAML.
     pub text: Arc<str>,
-    /// The manifest as a value, where it is kept ([`Settings::values`](crate::Settings::values)).
+    /// The object as it is applied, where it is kept ([`Settings::values`](crate::Settings::values)).
     pub value: Option<Arc<Value>>,
     /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,
@@ -186,6 +187,12 @@ impl Engine<'_> {
     }
 }
 
+/// A rendered object as it is applied.
+fn applied(mut body: Value) -> Arc<Value> {
+    prepare(&mut body);
+    body.into()
+}
+
 /// Writes manifests as text; `values` says whether their values are kept.
 fn write_variants(
     object: &ObjectRef,
@@ -203,7 +210,7 @@ fn write_variants(
                     object: object.clone(),
                     clusters,
                     text: text.into(),
-                    value: values.then(|| rendered.body.into()),
+                    value: values.then(|| applied(rendered.body)),
                     changes: rendered.changes,
                 });
             }

@@ -6,17 +6,24 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// The answer to a list.
+pub(super) struct Page {
+    /// The token of the next page; empty on the last one.
+    pub(super) next: String,
+    /// The text of the items, which are read while the next page is under way.
+    items: Bytes,
+}
+
 #[derive(Deserialize)]
-pub(super) struct Page<'p> {
+struct PageText<'p> {
     #[serde(default)]
     metadata: PageMetadata,
-    /// The items, which are read while the next page is under way.
     #[serde(borrow)]
     items: Option<&'p RawValue>,
 }
@@ -27,21 +34,20 @@ struct PageMetadata {
     r#continue: String,
 }
 
-impl<'p> Page<'p> {
+impl Page {
     /// The answer in some text.
-    pub(super) fn of(text: &'p [u8]) -> serde_json::Result<Self> {
-        serde_json::from_slice(text)
-    }
-
-    /// The token of the next page; empty on the last one.
-    pub(super) fn into_next(self) -> String {
-        self.metadata.r#continue
+    pub(super) fn of(text: &Bytes) -> serde_json::Result<Self> {
+        let page: PageText<'_> = serde_json::from_slice(text)?;
+        let items = page.items.map(|items| text.slice_ref(items.get().as_bytes())).unwrap_or_default();
+        Ok(Self { next: page.metadata.r#continue, items })
     }
 
     /// The items.
     pub(super) fn items(&self) -> serde_json::Result<Vec<Value>> {
-        let Some(text) = self.items else { return Ok(Vec::new()) };
-        let items: Option<Vec<Item>> = serde_json::from_str(text.get())?;
+        if self.items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items: Option<Vec<Item>> = serde_json::from_slice(&self.items)?;
         Ok(items.unwrap_or_default().into_iter().map(|item| item.0).collect())
     }
 }
@@ -161,14 +167,14 @@ mod tests {
             {}, {"metadata": null},
         ]);
         let text = json!({"metadata": {"continue": "next"}, "items": items}).to_string();
-        let page = Page::of(text.as_bytes()).unwrap();
+        let page = Page::of(&text.into()).unwrap();
         let mut read = page.items().unwrap();
-        assert_eq!(page.into_next(), "next");
+        assert_eq!(page.next, "next");
         assert!(read[0]["metadata"]["managedFields"][0]["fieldsV1"].is_string());
         read.iter_mut().for_each(read_fields);
         assert_eq!(Value::Array(read), items);
         for none in ["{}", r#"{"items":null}"#] {
-            assert!(Page::of(none.as_bytes()).unwrap().items().unwrap().is_empty());
+            assert!(Page::of(&none.into()).unwrap().items().unwrap().is_empty());
         }
     }
 }

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Client;
 use super::discover;
 use super::kinds::{path, plain, version_path};
-use super::read::{List, finished, object, objects, pages, read};
+use super::read::{List, finished, objects, pages, read};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -163,10 +163,7 @@ async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> 
     };
     let listed = |list: List, keep: fn(&mut Value)| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move {
-            let items = pages(&client, &list, keep).await?;
-            Ok(items.into_iter().map(|item| object(&list.kind, item, &cluster)).collect::<Vec<_>>())
-        })
+        tokio::spawn(async move { pages(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
     let readyz = client.probe("/readyz").await;

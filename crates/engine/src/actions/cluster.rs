@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde_json::Value;
@@ -30,8 +31,8 @@ pub struct Desired {
     pub object: ObjectRef,
     /// The clusters, sorted by name.
     pub clusters: ClusterNames,
-    /// Its body.
-    pub body: Value,
+    /// Its body, as it is applied.
+    pub body: Arc<Value>,
     /// The result of creating it.
     cached_create: CachedCreate,
 }
@@ -42,11 +43,14 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
         if only.is_some_and(|only| !only.contains(&manifest.object)) {
             return None;
         }
-        let mut body = match &manifest.value {
-            Some(value) => Value::clone(value),
-            None => federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value,
+        let body = match &manifest.value {
+            Some(value) => value.clone(),
+            None => {
+                let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+                prepare(&mut body);
+                body.into()
+            }
         };
-        prepare(&mut body);
         let clusters = manifest.clusters.clone();
         Some(Desired {
             object: manifest.object.clone(),
@@ -60,7 +64,7 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
 
 /// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
-pub(super) fn prepare(body: &mut Value) {
+pub(crate) fn prepare(body: &mut Value) {
     remove_controlled(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
@@ -165,7 +169,7 @@ impl DecisionContext<'_> {
     pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
         let placements = self.placements();
         let wanted = self.rendered(cluster);
-        let rendered = wanted.iter().map(|desired| (&desired.object, &desired.body));
+        let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
         let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::of(there.chain(rendered));
         let one = |desired: &&Desired| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::autoscaled::Autoscalers;
 use super::cluster::prepare;
@@ -128,6 +128,7 @@ pub struct Target<'w> {
 /// The body that is applied, and the result of creating the object: computed once for all clusters.
 #[derive(Clone, Debug, Default)]
 pub struct CachedCreate {
+    metadata: OnceLock<Value>,
     body: OnceLock<Arc<Value>>,
     result: OnceLock<Created>,
 }
@@ -137,8 +138,14 @@ type Created = Result<Option<Arc<Value>>, Failure>;
 
 impl CachedCreate {
     /// The body with the label of the `ApplySet`.
-    pub(super) fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
+    fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
         self.body.get_or_init(|| Arc::new(rules.inventory.labelled(target.body)))
+    }
+
+    /// The metadata of that body.
+    pub(super) fn metadata(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Value {
+        let labelled = || rules.inventory.labelled(&json!({"metadata": target.body.get("metadata")}));
+        self.metadata.get_or_init(|| labelled().get_mut("metadata").map(Value::take).unwrap_or_default())
     }
 
     fn result(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
@@ -262,7 +269,7 @@ fn update(
         Err(_)
             if rules.server
                 && kind == ActionKind::Update
-                && is_applied(target.read.unwrap_or(live), &body) =>
+                && is_applied(target.read.unwrap_or(live), &body, None) =>
         {
             live.clone()
         }
