@@ -40,7 +40,13 @@ fn rendered(objects: usize, edit: &str) -> (Plan, Tree) {
         for region in 0..regions {
             let text: Arc<str> = format!("# {number} {region} {edit}\n{}", "key: value\n".repeat(108)).into();
             let clusters = clusters.iter().skip(region).step_by(regions).cloned().collect();
-            manifests.push(Manifest { object: object.clone(), clusters, text, changes: Vec::new() });
+            manifests.push(Manifest {
+                object: object.clone(),
+                clusters,
+                text,
+                value: None,
+                changes: Vec::new(),
+            });
         }
         let mut placement = Placement::new("karmada", object, None);
         placement.clusters =

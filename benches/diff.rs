@@ -39,7 +39,7 @@ fn manifests(changed: usize) -> Vec<Manifest> {
             name: format!("a{app}"),
         };
         let clusters = (0..20).map(|at| format!("c{:03}", registry * 20 + at).into()).collect();
-        Manifest { object, clusters, text: text.into(), changes: Vec::new() }
+        Manifest { object, clusters, text: text.into(), value: None, changes: Vec::new() }
     };
     (0..1000).flat_map(|app| (0..5).map(move |registry| (app, registry))).map(|(a, r)| one(a, r)).collect()
 }

@@ -44,6 +44,7 @@ fn tree(edit: &str) -> Tree {
                 object: object.clone(),
                 clusters: [c.clone()].into(),
                 text: text(c),
+                value: None,
                 changes: Vec::new(),
             };
             manifests.extend(clusters.iter().map(each));
@@ -53,6 +54,7 @@ fn tree(edit: &str) -> Tree {
                 object: object.clone(),
                 clusters: clusters.into(),
                 text: text(""),
+                value: None,
                 changes: Vec::new(),
             });
         }

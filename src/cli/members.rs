@@ -154,6 +154,7 @@ impl Members<'_> {
     /// errors in the repo, which are already reported, stop the run.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
         let mut session = self.args.session(None, None)?;
+        session.keep_values();
         let repo = self.args.repo_ref();
         let inventory = self.inventory.inventory(repo.as_ref());
         let surveyed = match &self.reader {

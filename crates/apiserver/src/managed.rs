@@ -3,6 +3,7 @@
 //! Facts: the key of an entry is manager, operation and subresource, of updates also the API version; entries are
 //! sorted by operation, time in seconds, and manager. The time may be missing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -79,7 +80,7 @@ impl Managed {
                 api_version: (operation == Operation::Update).then(|| api_version.clone()),
                 subresource: text("subresource").map(str::to_owned),
             };
-            let fields = FieldSet::parse(entry.get("fieldsV1").unwrap_or(&Value::Null)).unwrap_or_default();
+            let fields = FieldSet::parse(&fields_of(entry)).unwrap_or_default();
             let time = text("time").map(str::to_owned);
             managed.0.insert(owner, Owned { api_version, time, fields });
         }
@@ -146,6 +147,26 @@ impl Managed {
                 all.time = newer.time;
             }
             left -= 1;
+        }
+    }
+}
+
+/// The field set of an entry of `managedFields`, which may be JSON text: objects of long lists keep it so, because most
+/// field sets are never looked at.
+pub fn fields_of(entry: &Value) -> Cow<'_, Value> {
+    match entry.get("fieldsV1") {
+        Some(Value::String(text)) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
+        Some(fields) => Cow::Borrowed(fields),
+        None => Cow::Owned(Value::Null),
+    }
+}
+
+/// Replaces field sets that are JSON text by their values, as the API server returned them.
+pub fn read_fields(object: &mut Value) {
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for fields in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("fieldsV1")) {
+        if let Value::String(text) = fields {
+            *fields = serde_json::from_str(text).unwrap_or_default();
         }
     }
 }

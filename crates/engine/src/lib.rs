@@ -15,6 +15,7 @@ use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef}
 use federate_repo::{Repo, Role};
 
 pub mod actions;
+mod alike;
 pub mod capacity;
 pub mod change;
 mod check;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// The cluster lists that the rows and manifests of all plans with these settings share.
     pub lists: SharedLists,
+    /// Whether manifests keep their values, to be applied.
+    pub values: bool,
 }
 
 /// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
@@ -137,6 +140,7 @@ pub struct Engine<'a> {
     planes: Arc<Vec<(&'static str, Box<dyn ControlPlane + 'a>)>>,
     previous: &'a Previous,
     lists: &'a SharedLists,
+    values: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -156,7 +160,8 @@ impl<'a> Engine<'a> {
         };
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
         let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
-        Self { dialects, repo, clusters, planes, previous: &settings.previous, lists: &settings.lists }
+        let Settings { previous, lists, values, .. } = settings;
+        Self { dialects, repo, clusters, planes, previous, lists, values: *values }
     }
 
     /// The same control planes, with another previous plan.
@@ -164,8 +169,8 @@ impl<'a> Engine<'a> {
     where
         'a: 'b,
     {
-        let Self { dialects, repo, clusters, lists, .. } = *self;
-        Engine { dialects, repo, clusters, planes: Arc::clone(&self.planes), previous, lists }
+        let Self { dialects, repo, clusters, lists, values, .. } = *self;
+        Engine { dialects, repo, clusters, planes: Arc::clone(&self.planes), previous, lists, values }
     }
 
     /// Returns what decisions read in the member clusters.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use serde_json::Value;
 
+use super::actions::cluster::prepare;
 use super::{Engine, Planned};
 use federate_dialect::{
     Action, ClusterNames, Health, OverrideChange, Placement, Plan, Rendered, SharedLists, Variant, Withheld,
@@ -21,6 +23,8 @@ pub struct Manifest {
     pub clusters: ClusterNames,
     /// The manifest as YAML.
     pub text: Arc<str>,
+    /// The object as it is applied, where it is kept ([`Settings::values`](crate::Settings::values)).
+    pub value: Option<Arc<Value>>,
     /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,
 }
@@ -70,6 +74,7 @@ impl Rendering {
                 object: object.clone(),
                 clusters: Arc::from([cluster.clone()]),
                 text,
+                value: None,
                 changes: Vec::new(),
             })
         });
@@ -104,7 +109,7 @@ impl Engine<'_> {
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
                 let rendered = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
                 let seen = rendered.map(|rendered| inspect(object, rendered)).collect();
-                (write_variants(object, variants, self.lists), seen)
+                (write_variants(object, variants, (self.lists, self.values)), seen)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
@@ -182,7 +187,18 @@ impl Engine<'_> {
     }
 }
 
-fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> Rendering {
+/// A rendered object as it is applied.
+fn applied(mut body: Value) -> Arc<Value> {
+    prepare(&mut body);
+    body.into()
+}
+
+/// Writes manifests as text; `values` says whether their values are kept.
+fn write_variants(
+    object: &ObjectRef,
+    variants: Vec<Variant>,
+    (lists, values): (&SharedLists, bool),
+) -> Rendering {
     let mut all = Rendering::default();
     for variant in variants {
         let clusters = lists.share_names(&variant.clusters);
@@ -194,6 +210,7 @@ fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedList
                     object: object.clone(),
                     clusters,
                     text: text.into(),
+                    value: values.then(|| applied(rendered.body)),
                     changes: rendered.changes,
                 });
             }

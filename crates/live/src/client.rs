@@ -121,6 +121,11 @@ impl Client {
 
     /// Sends a request and returns the answer. Refusals are errors.
     pub(super) async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        serde_json::from_slice(&self.bytes(call).await?).map_err(|_| not_json())
+    }
+
+    /// Sends a request and returns the answer as it is.
+    pub(super) async fn bytes(&self, call: &Call) -> Result<Bytes, Error> {
         let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
         let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();
@@ -197,11 +202,7 @@ impl Client {
         Ok(())
     }
 
-    async fn attempt<T: DeserializeOwned>(
-        &self,
-        client: &kube::Client,
-        call: &Call,
-    ) -> Result<T, AttemptError> {
+    async fn attempt(&self, client: &kube::Client, call: &Call) -> Result<Bytes, AttemptError> {
         // The semaphores are never closed.
         let closed =
             |error: tokio::sync::AcquireError| AttemptError::Permanent(Error::Unreachable(error.to_string()));
@@ -222,8 +223,7 @@ impl Client {
             self.server.place.get_or_try_init(place).await.map_err(closed)?;
         }
         if code.is_success() {
-            let strange = || Error::Unreachable("the answer is not JSON: is this an API server?".to_owned());
-            return serde_json::from_slice(&bytes).map_err(|_| AttemptError::Permanent(strange()));
+            return Ok(bytes);
         }
         let error = Error::Refused(Refusal::read(code, &status, &bytes, call.secret));
         if code == StatusCode::UNAUTHORIZED {
@@ -240,6 +240,11 @@ impl Client {
         }
         Err(AttemptError::RetryAfter(error, wait))
     }
+}
+
+/// Why an answer cannot be that of an API server.
+pub(super) fn not_json() -> Error {
+    Error::Unreachable("the answer is not JSON: is this an API server?".to_owned())
 }
 
 async fn exchange(

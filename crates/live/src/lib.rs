@@ -36,6 +36,7 @@ mod dry_run;
 mod gates;
 mod hub;
 pub mod import;
+mod item;
 mod kinds;
 mod kubeconfig;
 mod memory;

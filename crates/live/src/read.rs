@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::call::Call;
-use super::client::Client;
+use super::client::{Client, not_json};
+use super::item::Page;
 use super::kinds::{self, Kinds, path, path_of};
 use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
 use federate_engine::actions::ownership::{PART_OF, is_member};
@@ -205,12 +207,10 @@ async fn missing(
         }
     }
     let mut all = Vec::new();
-    let answers = try_lists(client, lists.iter().map(|(list, _)| list)).await?;
+    let answers = try_lists(client, lists.iter().map(|(list, _)| list), &desired.cluster).await?;
     for ((list, wanted), answer) in lists.iter().zip(answers) {
         match answer {
-            Some(items) => {
-                all.extend(items.into_iter().map(|item| object(&list.kind, item, &desired.cluster)));
-            }
+            Some(objects) => all.extend(objects),
             None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
         }
     }
@@ -252,12 +252,10 @@ pub(super) async fn listed(
     let mut all = Listed::default();
     while !lists.is_empty() {
         let mut narrower = Vec::new();
-        let answers = try_lists(client, lists.iter()).await?;
+        let answers = try_lists(client, lists.iter(), cluster).await?;
         for (list, answer) in lists.iter().zip(answers) {
             match answer {
-                Some(items) => {
-                    all.objects.extend(items.into_iter().map(|item| object(&list.kind, item, cluster)));
-                }
+                Some(objects) => all.objects.extend(objects),
                 None if list.kind.namespaced && list.namespace.is_none() => narrower.extend(
                     namespaces
                         .iter()
@@ -271,21 +269,22 @@ pub(super) async fn listed(
     Ok(all)
 }
 
-/// The items of each of several lists; `None` for one that may not be read.
+/// The objects of each of several lists; `None` for one that may not be read.
 async fn try_lists(
     client: &Client,
     lists: impl Iterator<Item = &List>,
-) -> Result<Vec<Option<Vec<Value>>>, Error> {
+    cluster: &ClusterName,
+) -> Result<Vec<Option<Vec<Object>>>, Error> {
     let under_way = lists.map(|list| {
-        let (client, list) = (client.clone(), list.clone());
-        tokio::spawn(async move { items(&client, &list).await })
+        let (client, list, cluster) = (client.clone(), list.clone(), cluster.clone());
+        tokio::spawn(async move { pages(&client, &list, &cluster, |_| {}).await })
     });
     let under_way: Vec<JoinHandle<_>> = under_way.collect();
     let mut all = Vec::new();
     for task in under_way {
         all.push(match finished(task.await)? {
             Err(Error::Refused(refusal)) if refusal.code == 403 => None,
-            items => Some(items?),
+            objects => Some(objects?),
         });
     }
     Ok(all)
@@ -299,7 +298,7 @@ pub(super) struct List {
     pub(super) selector: Option<String>,
 }
 
-/// The objects of several lists.
+/// The objects of several lists, with all field sets as values.
 pub(super) async fn objects(
     client: &Client,
     lists: impl Iterator<Item = List>,
@@ -307,10 +306,7 @@ pub(super) async fn objects(
 ) -> Result<Vec<Object>, Error> {
     let under_way = lists.map(|list| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move {
-            let items = items(&client, &list).await?;
-            Ok(items.into_iter().map(|item| object(&list.kind, item, &cluster)).collect::<Vec<_>>())
-        })
+        tokio::spawn(async move { pages(&client, &list, &cluster, read_fields).await })
     });
     let under_way: Vec<JoinHandle<Result<Vec<Object>, Error>>> = under_way.collect();
     let mut all = Vec::new();
@@ -328,15 +324,16 @@ pub(super) fn finished<T>(task: Result<T, JoinError>) -> Result<T, Error> {
     })
 }
 
-/// All items of a list; none where the cluster does not know the kind.
-async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
-    pages(client, list, |_| {}).await
-}
-
-/// The same, with items reduced as soon as their page arrives.
-pub(super) async fn pages(client: &Client, list: &List, keep: fn(&mut Value)) -> Result<Vec<Value>, Error> {
+/// All objects of a list; none where the cluster does not know the kind. `change` reduces each as soon as its page
+/// arrives, and the next page is requested before that.
+pub(super) async fn pages(
+    client: &Client,
+    list: &List,
+    cluster: &ClusterName,
+    change: fn(&mut Value),
+) -> Result<Vec<Object>, Error> {
     let mut begun = 1;
-    let mut all = Vec::new();
+    let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<Object>>>> = Vec::new();
     let mut token = String::new();
     loop {
         let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
@@ -350,26 +347,34 @@ pub(super) async fn pages(client: &Client, list: &List, keep: fn(&mut Value)) ->
         if !token.is_empty() {
             call = call.query("continue", &token);
         }
-        let mut page = match client.find(&call).await {
-            Ok(Some(page)) => page,
-            Ok(None) => return Ok(all),
+        let page = match client.bytes(&call).await {
+            Ok(page) => page,
+            Err(Error::Refused(refusal)) if refusal.is_absent() => break,
             Err(Error::Refused(refusal)) if refusal.code == 410 && begun < LISTS => {
                 begun += 1;
-                all.clear();
+                under_way.clear();
                 token.clear();
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if let Some(Value::Array(mut items)) = page.get_mut("items").map(Value::take) {
-            items.iter_mut().for_each(keep);
-            all.extend(items);
-        }
-        page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().clone_into(&mut token);
+        let page = Page::of(&page).map_err(|_| not_json())?;
+        page.next.clone_into(&mut token);
+        let (kind, cluster) = (list.kind.clone(), cluster.clone());
+        under_way.push(tokio::spawn(async move {
+            let mut items = page.items()?;
+            items.iter_mut().for_each(change);
+            Ok(items.into_iter().map(|item| object(&kind, item, &cluster)).collect())
+        }));
         if token.is_empty() {
-            return Ok(all);
+            break;
         }
     }
+    let mut all = Vec::new();
+    for page in under_way {
+        all.extend(finished(page.await)?.map_err(|_| not_json())?);
+    }
+    Ok(all)
 }
 
 /// An object of a list, whose items may lack their kind.

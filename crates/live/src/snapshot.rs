@@ -14,9 +14,10 @@ use super::call::Call;
 use super::client::Client;
 use super::discover;
 use super::kinds::{path, plain, version_path};
-use super::read::{List, finished, object, objects, pages, read};
+use super::read::{List, finished, objects, pages, read};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_dialect::probe::Healthz;
 use federate_dialect::{ClusterReads, HubKinds, Observation};
 use federate_engine::actions::Inventory;
@@ -135,6 +136,7 @@ async fn member(
     };
     let state = read(client, desired, &read_options).await?;
     found.objects = state.live.objects(&desired.cluster).to_vec();
+    found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
         let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
@@ -161,10 +163,7 @@ async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> 
     };
     let listed = |list: List, keep: fn(&mut Value)| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move {
-            let items = pages(&client, &list, keep).await?;
-            Ok(items.into_iter().map(|item| object(&list.kind, item, &cluster)).collect::<Vec<_>>())
-        })
+        tokio::spawn(async move { pages(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
     let readyz = client.probe("/readyz").await;

@@ -13,6 +13,7 @@ use super::carry_out::is_applied;
 use super::client::Client;
 use super::read::{ClusterState, List, listed};
 use super::{ApplyOptions, Decider, Error, Step};
+use federate_apiserver::managed::read_fields;
 use federate_dialect::{Health, HealthState};
 use federate_engine::actions::Decision;
 use federate_engine::actions::ownership::PART_OF;
@@ -64,7 +65,8 @@ pub(super) async fn wait(
         });
         let lists: Vec<List> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
-        for object in listed(client, lists.into_iter(), &namespaces, &cluster).await?.objects {
+        for mut object in listed(client, lists.into_iter(), &namespaces, &cluster).await?.objects {
+            read_fields(&mut object.body);
             if let Some(why) = failure(&object).filter(|_| open.contains_key(&object.id)) {
                 open.remove(&object.id);
                 failed.insert(object.id, why);

@@ -166,7 +166,7 @@ mod tests {
             name: "web".into(),
         };
         let clusters = clusters.iter().map(|&c| c.into()).collect();
-        Manifest { object, clusters, text: "a: 1\n".into(), changes: Vec::new() }
+        Manifest { object, clusters, text: "a: 1\n".into(), value: None, changes: Vec::new() }
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Session {
         let rendered: Vec<Desired> = desired(&self.rendering().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let objects: BTreeMap<&ObjectRef, &Value> =
-            rendered.iter().map(|desired| (&desired.object, &desired.body)).collect();
+            rendered.iter().map(|desired| (&desired.object, &*desired.body)).collect();
         let of_cluster = |cluster: &ClusterName| DesiredState {
             cluster: cluster.clone(),
             objects: objects.iter().map(|(object, body)| (*object, *body)).collect(),

@@ -282,7 +282,7 @@ impl<'r> Reconciler<'r> {
     fn custom_kinds(&self) -> Vec<Kind> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
-        let rendered = self.desired.iter().map(|desired| &desired.body);
+        let rendered = self.desired.iter().map(|desired| &*desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
     }

@@ -163,6 +163,7 @@ impl Session {
             live: observed,
             hosts,
             lists: SharedLists::default(),
+            values: false,
         };
         let (mut clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
         let versions_seen = snapshot.as_ref().map(|stored| &stored.kubernetes);
@@ -245,6 +246,11 @@ impl Session {
         if self.settings.lists.len() > 2 * rows + 1000 {
             self.settings.lists = SharedLists::default();
         }
+    }
+
+    /// Keeps the values of manifests when it renders, so that applying them need not read their text.
+    pub fn keep_values(&mut self) {
+        self.settings.values = true;
     }
 
     /// Replaces the scheduler's memory.

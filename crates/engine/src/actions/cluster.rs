@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::controlled::remove_controlled;
-use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide};
+use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
 use super::{Action, ActionKind, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
+use federate_apiserver::managed::read_fields;
 use federate_dialect::{ClusterNames, Placement};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 
@@ -29,8 +31,8 @@ pub struct Desired {
     pub object: ObjectRef,
     /// The clusters, sorted by name.
     pub clusters: ClusterNames,
-    /// Its body.
-    pub body: Value,
+    /// Its body, as it is applied.
+    pub body: Arc<Value>,
     /// The result of creating it.
     cached_create: CachedCreate,
 }
@@ -41,8 +43,14 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
         if only.is_some_and(|only| !only.contains(&manifest.object)) {
             return None;
         }
-        let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
-        prepare(&mut body);
+        let body = match &manifest.value {
+            Some(value) => value.clone(),
+            None => {
+                let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+                prepare(&mut body);
+                body.into()
+            }
+        };
         let clusters = manifest.clusters.clone();
         Some(Desired {
             object: manifest.object.clone(),
@@ -56,7 +64,7 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
 
 /// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
-pub(super) fn prepare(body: &mut Value) {
+pub(crate) fn prepare(body: &mut Value) {
     remove_controlled(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
@@ -161,7 +169,7 @@ impl DecisionContext<'_> {
     pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
         let placements = self.placements();
         let wanted = self.rendered(cluster);
-        let rendered = wanted.iter().map(|desired| (&desired.object, &desired.body));
+        let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
         let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::of(there.chain(rendered));
         let one = |desired: &&Desired| {
@@ -185,9 +193,10 @@ impl DecisionContext<'_> {
         kind: &Kind,
         answer: Result<Value, String>,
     ) {
+        let live = live.map(with_fields);
         match answer {
-            Ok(answer) => decision.answered(live, answer, kind, self.rules),
-            Err(why) => decision.denied(live, why, kind, self.rules),
+            Ok(answer) => decision.answered(live.as_ref(), answer, kind, self.rules),
+            Err(why) => decision.denied(live.as_ref(), why, kind, self.rules),
         }
     }
 
@@ -286,11 +295,14 @@ impl DecisionContext<'_> {
         there: Option<&Object>,
         managed: bool,
     ) -> Option<federate_dialect::Action> {
-        let mut marked = there.filter(|_| managed).cloned();
-        if let Some(live) = &mut marked {
-            self.engine.mark(placement, live);
+        let mut there = there.cloned();
+        if let Some(live) = &mut there {
+            read_fields(&mut live.body);
+            if managed {
+                self.engine.mark(placement, live);
+            }
         }
-        self.engine.reconcile(placement, cluster, marked.as_ref().or(there))
+        self.engine.reconcile(placement, cluster, there.as_ref())
     }
 
     /// Decides which surplus objects are deleted; none where that exceeds the limit.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::autoscaled::Autoscalers;
 use super::cluster::prepare;
@@ -16,6 +16,7 @@ use super::{
     without_last_applied,
 };
 use crate::change::DigestKey;
+use federate_apiserver::managed::read_fields;
 use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
@@ -127,6 +128,7 @@ pub struct Target<'w> {
 /// The body that is applied, and the result of creating the object: computed once for all clusters.
 #[derive(Clone, Debug, Default)]
 pub struct CachedCreate {
+    metadata: OnceLock<Value>,
     body: OnceLock<Arc<Value>>,
     result: OnceLock<Created>,
 }
@@ -136,8 +138,14 @@ type Created = Result<Option<Arc<Value>>, Failure>;
 
 impl CachedCreate {
     /// The body with the label of the `ApplySet`.
-    pub(super) fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
+    fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
         self.body.get_or_init(|| Arc::new(rules.inventory.labelled(target.body)))
+    }
+
+    /// The metadata of that body.
+    pub(super) fn metadata(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Value {
+        let labelled = || rules.inventory.labelled(&json!({"metadata": target.body.get("metadata")}));
+        self.metadata.get_or_init(|| labelled().get_mut("metadata").map(Value::take).unwrap_or_default())
     }
 
     fn result(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
@@ -189,7 +197,7 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         return Decision { action: bare(target, ActionKind::Unchanged), send: None, refused: false };
     }
     // A dump may lack defaults; answers of API servers never do.
-    let live = &complete(target.kind, live.clone());
+    let live = &completed(target.kind, live);
     if is_deleting(live) {
         let mut deleting = nothing(target, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = Outcome::NotTried;
@@ -205,6 +213,18 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         }
         Owner::Other(_) | Owner::Unmanaged => adopt(target, live, rules),
     }
+}
+
+/// A live object with all its field sets, and with defaults that a dump may lack.
+pub(super) fn completed(kind: &Kind, live: &Value) -> Value {
+    complete(kind, with_fields(live))
+}
+
+/// A live object with all its field sets.
+pub(super) fn with_fields(live: &Value) -> Value {
+    let mut live = live.clone();
+    read_fields(&mut live);
+    live
 }
 
 fn create(target: &Target<'_>, rules: &Rules<'_>) -> Decision {
@@ -249,7 +269,7 @@ fn update(
         Err(_)
             if rules.server
                 && kind == ActionKind::Update
-                && is_applied(target.read.unwrap_or(live), &body) =>
+                && is_applied(target.read.unwrap_or(live), &body, None) =>
         {
             live.clone()
         }

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::cluster::Kinds;
 use super::correct::corrected;
-use super::decide::{Decision, Rules};
+use super::decide::{Decision, Rules, completed};
 use super::{ActionKind, FieldDiff, Outcome, steps, without_label};
-use federate_apiserver::{Kind, complete};
+use federate_apiserver::Kind;
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
 
@@ -116,7 +116,7 @@ impl Drift<'_> {
             (decision.action.restarts_pods, decision.action.result) = (false, None);
             return Some(Decision { send: None, ..decision });
         }
-        Some(corrected(decision, &complete(&kind, there.body.clone()), (&kind, whole), known.rules))
+        Some(corrected(decision, &completed(&kind, &there.body), (&kind, whole), known.rules))
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::MANAGER;
 use federate_apiserver::managed::{Managed, ManagerEntry, Operation, Owned};
+use federate_kubernetes::object::at;
 
 /// The label that names the `ApplySet` of an object.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
@@ -40,7 +41,7 @@ pub enum Owner {
 /// The owner of a live object. `set` is the id of the `ApplySet`.
 pub fn owner(live: &Value, set: &str) -> Owner {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
-    match text("/metadata/labels/applyset.kubernetes.io~1part-of") {
+    match label(live) {
         Some(id) if id == set => return Owner::Ours,
         Some(id) => return Owner::Other(format!("the ApplySet {id}")),
         None => {}
@@ -75,7 +76,12 @@ pub fn owner(live: &Value, set: &str) -> Owner {
 
 /// The entries of `managedFields`. Which fields they list is not read: there are many.
 pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> {
-    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+    at(live, &["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The id of the `ApplySet` that an object says to be a member of.
+fn label(live: &Value) -> Option<&str> {
+    at(live, &["metadata", "labels", PART_OF])?.as_str()
 }
 
 /// Whether an entry of `managedFields` is that of an apply by federate.
@@ -98,8 +104,7 @@ fn controller(live: &Value) -> Option<String> {
 /// Whether a live object is a member of the `ApplySet` because federate has applied it. The label alone does not
 /// prove it: controllers copy labels, such as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
-    let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
-    if label.and_then(Value::as_str) != Some(set) {
+    if label(live) != Some(set) {
         return false;
     }
     // A dump may lack `managedFields`.

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 use super::decide::{Rules, Target, held_back, retained};
 use super::ownership::{entries, is_ours};
+use federate_apiserver::managed::fields_of;
+use federate_kubernetes::object::at;
 
 type Fields = Map<String, Value>;
 
@@ -19,8 +21,7 @@ pub(super) fn is_unchanged(target: &Target<'_>, live: &Value, rules: &Rules<'_>)
     if rules.full || rules.results || is_deleting(live) || target.autoscalers.may_scale(target.object, live) {
         return false;
     }
-    // The label of the ApplySet is a part of the body.
-    if !is_applied(live, target.cached_create.body(target, rules)) {
+    if !is_applied(live, target.body, Some(target.cached_create.metadata(target, rules))) {
         return false;
     }
     target.keeps_applied || {
@@ -30,28 +31,33 @@ pub(super) fn is_unchanged(target: &Target<'_>, live: &Value, rules: &Rules<'_>)
 }
 
 pub(super) fn is_deleting(live: &Value) -> bool {
-    live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+    at(live, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
 /// Whether an apply of `body` would leave `live` unchanged: federate owns the fields of `body` and no others, and
-/// they have the same values. `false` also where that is not known.
-pub(super) fn is_applied(live: &Value, body: &Value) -> bool {
+/// they have the same values. `false` also where that is not known. `metadata` is applied in place of that of `body`:
+/// with the label of the `ApplySet`.
+pub(super) fn is_applied(live: &Value, body: &Value, metadata: Option<&Value>) -> bool {
     let own = entries(live)
         .find(|entry| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == ""))
         .filter(|entry| entry.get("apiVersion") == body.get("apiVersion"));
-    let fields = own.and_then(|entry| entry.get("fieldsV1")?.as_object());
+    let fields = own.map(fields_of);
+    let fields = fields.as_deref().and_then(Value::as_object);
     let all = fields.zip(live.as_object()).zip(body.as_object());
-    all.is_some_and(|((fields, live), body)| same_object(fields, live, body))
+    all.is_some_and(|((fields, live), body)| same_object((fields, live, body), metadata))
 }
 
 /// The same for an object, whose type and name no manager owns.
-fn same_object(fields: &Fields, live: &Map<String, Value>, body: &Map<String, Value>) -> bool {
-    same_map((fields, live, body), &["apiVersion", "kind"], |key, fields, live, body| match (live, body) {
-        (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
-            let below = |_: &str, fields: &Fields, live: &Value, body: &Value| same(fields, live, body);
-            same_map((fields, live, body), &["name", "namespace"], below)
+fn same_object(all: (&Fields, &Map<String, Value>, &Map<String, Value>), metadata: Option<&Value>) -> bool {
+    same_map(all, &["apiVersion", "kind"], |key, fields, live, body| {
+        let body = metadata.filter(|_| key == "metadata").unwrap_or(body);
+        match (live, body) {
+            (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
+                let below = |_: &str, fields: &Fields, live: &Value, body: &Value| same(fields, live, body);
+                same_map((fields, live, body), &["name", "namespace"], below)
+            }
+            _ => same(fields, live, body),
         }
-        _ => same(fields, live, body),
     })
 }
 
@@ -161,11 +167,11 @@ mod tests {
 
     #[test]
     fn an_applied_object_is_unchanged_until_a_value_or_a_field_differs() {
-        assert!(is_applied(&live(), &body()));
+        assert!(is_applied(&live(), &body(), None));
         let with = |pointer: &str, value: Value| {
             let mut body = body();
             *body.pointer_mut(pointer).unwrap() = value;
-            is_applied(&live(), &body)
+            is_applied(&live(), &body, None)
         };
         assert!(!with("/apiVersion", json!("v1")), "another version may have other fields");
         assert!(!with("/spec/new", json!({"deep": [2]})));
@@ -173,7 +179,10 @@ mod tests {
         assert!(!with("/spec/list", json!([])));
         assert!(!with("/spec/set", json!(["t"])));
         assert!(!with("/metadata/labels", json!({"x": "1", "y": "2"})), "one that federate does not own yet");
-        assert!(!is_applied(&json!({"apiVersion": "v2"}), &body()), "without managedFields nothing is known");
+        assert!(
+            !is_applied(&json!({"apiVersion": "v2"}), &body(), None),
+            "without managedFields nothing is known"
+        );
     }
 
     /// Whether an object is unchanged by what was read alone, and the decision about it by a computed apply.

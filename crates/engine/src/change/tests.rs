@@ -23,7 +23,7 @@ fn manifest(kind: &str, name: &str, clusters: &[&str], fields: &Value) -> Manife
         name: name.to_owned(),
     };
     let clusters = clusters.iter().map(|name| Arc::from(*name)).collect();
-    Manifest { object, clusters, text: text.into(), changes: Vec::new() }
+    Manifest { object, clusters, text: text.into(), value: None, changes: Vec::new() }
 }
 
 fn web(clusters: &[&str], image: &str, replicas: i64) -> Manifest {

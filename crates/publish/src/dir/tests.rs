@@ -41,6 +41,7 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
             object: object(name),
             clusters: clusters.into(),
             text: text.into(),
+            value: None,
             changes: Vec::new(),
         });
     }

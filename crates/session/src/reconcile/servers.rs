@@ -128,7 +128,7 @@ impl Reconciler<'_> {
         let mut objects: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {
-                objects.entry(cluster).or_default().push((&one.object, &one.body));
+                objects.entry(cluster).or_default().push((&one.object, &*one.body));
             }
         }
         let of_cluster = |cluster: &Cluster| DesiredState {
