@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
@@ -98,9 +99,15 @@ fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
         sync["spec"]["rollout"] = rollout.clone();
     }
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
+    Ran::of(&command(sandbox).output().unwrap())
+}
+
+/// A round of the Sync that was written last.
+fn command(sandbox: &Sandbox) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
     command.args("sync --once -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
-    Ran::of(&command.current_dir(sandbox.path("")).stdin(Stdio::null()).output().unwrap())
+    command.current_dir(sandbox.path("")).stdin(Stdio::null());
+    command
 }
 
 fn approve(revision: &str, run: &str) -> Value {
@@ -238,6 +245,31 @@ fn a_run_is_stopped_resumed_and_removed() {
     let ran = once(&sandbox, &json!({})).code(0);
     assert!(ran.out.contains("2 of 3 clusters wait for an update run"), "{ran:#?}");
     assert_eq!(values(&sandbox), ["2", "1", "1"], "clusters keep what they have");
+}
+
+#[test]
+fn runs_that_are_killed_go_on_where_they_were() {
+    let sandbox = sandbox(&json!({"type": "External"}));
+    for number in 1..=3_u64 {
+        let (name, value) = (format!("run{number}"), number.to_string());
+        run(&sandbox, &name, "Run");
+        let revision = commit(&sandbox, &value);
+        once(&sandbox, &json!({})).code(1);
+        for at in 0..5 {
+            let text = fs::read_to_string(sandbox.path("sync.yaml")).unwrap();
+            let mut sync: Value = serde_json::from_str(&text).unwrap();
+            sync["metadata"]["annotations"] = approve(&revision, &name);
+            fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
+            let mut child = command(&sandbox).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(60 + 83 * at + 31 * number));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let [c1, r1, r2] = values(&sandbox);
+            assert!(c1 == value && r1 <= c1 && r2 <= r1, "in order: {c1} {r1} {r2}");
+        }
+        once(&sandbox, &approve(&revision, &name)).code(0);
+        assert_eq!(values(&sandbox), [value.clone(), value.clone(), value]);
+    }
 }
 
 #[test]

@@ -63,22 +63,29 @@ impl Round<'_> {
         tip: &str,
     ) {
         let Some((_, rolling)) = self.by_policies() else { return state.record.policies.clear() };
+        // Only policies that have rows of their own can limit anything.
+        let rows = session.plan().placements.iter();
+        let own: Vec<_> = rows.filter(|row| row.policy.as_ref() == Some(&row.object)).collect();
+        if own.is_empty() {
+            return state.record.policies.clear();
+        }
         let engine = session.engine();
         let limits = |dialect: &str, policy: &ObjectRef| {
             engine.plane(dialect).is_some_and(|plane| plane.limits_rollout(policy, rolling))
         };
-        let rows = session.plan().placements.iter();
-        let limited: BTreeSet<&ObjectRef> =
-            rows.filter(|row| limits(&row.dialect, &row.object)).map(|row| &row.object).collect();
+        let limited = own.iter().filter(|row| limits(&row.dialect, &row.object));
+        // The version of a policy may change.
+        let limited: BTreeMap<String, &ObjectRef> =
+            limited.map(|row| (row.object.to_string(), &row.object)).collect();
         let policies = &mut state.record.policies;
-        policies.retain(|_, rollout| limited.contains(&rollout.policy));
+        policies.retain(|key, _| limited.contains_key(key));
         let known: BTreeSet<&str> = names(session).collect();
         for rollout in policies.values_mut() {
             rollout.clusters.retain(|name, _| known.contains(&**name));
         }
-        for policy in limited {
-            let key = policy.to_string();
-            if policies.contains_key(&key) {
+        for (key, policy) in limited {
+            if let Some(rollout) = policies.get_mut(&key) {
+                rollout.policy = policy.clone();
                 continue;
             }
             // Without limits, the former revision was sent to all clusters.
