@@ -188,3 +188,37 @@ fn an_edited_template_is_all_that_is_decided_again() {
         assert!(matches!(update, Update::Everything(_)), "{name}: {update:?}");
     }
 }
+
+#[test]
+fn a_decision_that_templates_share_is_that_of_each() {
+    for name in EXAMPLES {
+        let all = example(name);
+        let (mut later, files): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.0.into_iter().partition(|(path, _)| path.starts_with("extra/"));
+        let mut files = Files(files);
+        let service = |name: &str, rest: &str| {
+            format!(
+                "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{ports: [{{port: 80}}]{rest}}}\n"
+            )
+        };
+        for at in 0..3 {
+            let copy = later["extra/3.yaml"].replace("extra-3", &format!("copy-{at}"));
+            later.insert(format!("extra/copy-{at}.yaml"), copy);
+            later.insert(format!("extra/service-{at}.yaml"), service(&format!("service-{at}"), ""));
+            let address = format!(", clusterIP: 10.96.7.{at}");
+            later.insert(
+                format!("extra/address-{at}.yaml"),
+                service(&format!("service-{at}-address"), &address),
+            );
+        }
+        let mut session = Session::open(&files, Options::default());
+        session.plan();
+        for (path, text) in later {
+            files.0.insert(path.clone(), text);
+            // Each template is decided alone.
+            session.update(&files, &[path]);
+            session.plan();
+        }
+        assert_eq!(answer(&session), answer(&Session::open(&files, Options::default())), "{name}");
+    }
+}

@@ -48,7 +48,7 @@ impl Check {
         if let Some(code) = &self.explain {
             return print(&explanation(code)?).map(|()| Exit::Clean);
         }
-        let session = self.args.session(None, None)?;
+        let session = self.args.last_session()?;
         let mut found = session.check_for(self.kube_version);
         if self.args.quiet {
             found.retain(Finding::is_error);

@@ -46,7 +46,7 @@ impl Explain {
         let Some((kind, name)) = self.object.split_once('/') else {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
-        let session = self.args.session(None, None)?;
+        let session = self.args.last_session()?;
         let found = session.find(kind, name, self.namespace.as_deref());
         match found.map_err(|error| Fault::Failed(error.to_string()))? {
             Named::Object(id) => self.object(&session, &id),

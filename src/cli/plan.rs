@@ -65,7 +65,7 @@ impl Plan {
             let why = "--capacity is a table: use it with `-o table` or `-o wide`";
             return Err(Fault::Failed(why.to_owned()));
         }
-        let session = self.args.session(None, None)?;
+        let session = self.args.last_session()?;
         let plan = self.args.narrowed(session.plan());
         match self.output {
             Output::Table | Output::Wide => print(&self.table(&session))?,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::IsTerminal;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -145,6 +146,12 @@ impl RepoArgs {
         let opened = self.open()?;
         let output = out.and_then(|out| opened.relative(out));
         self.session_of(opened.source(), output, self.memory(kept)?)
+    }
+
+    /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object
+    /// takes longer than many a plan.
+    pub(super) fn last_session(&self) -> Result<ManuallyDrop<Session>, Fault> {
+        self.session(None, None).map(ManuallyDrop::new)
     }
 
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git

@@ -45,6 +45,7 @@ mod sync_narrow;
 mod sync_notify;
 mod sync_objects;
 mod sync_rollout;
+mod sync_runs;
 mod sync_shared;
 mod sync_sources;
 mod sync_survives;

@@ -15,6 +15,7 @@ use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 mod action;
 pub mod admitted;
+mod carried;
 pub mod clean;
 mod decided;
 mod deletion;
@@ -41,6 +42,10 @@ mod starter;
 mod unfollowed;
 
 pub use action::{Action, DeleteOptions, SyncOp};
+pub use carried::{
+    ClusterRollout, PolicyResources, PolicyRollout, PolicyRollouts, RolloutMoment, RolloutProgress,
+    RolloutStep, Sender,
+};
 pub use decided::{Decided, Depends, Reads, Subject};
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
@@ -236,6 +241,12 @@ pub trait Dialect: Sync {
         0
     }
 
+    /// The policies that send the object of a row of a plan, each with its clusters.
+    fn senders(&self, row: &Placement) -> Vec<Sender> {
+        let clusters = row.clusters.iter().map(|placed| placed.name.clone()).collect();
+        row.policy.clone().map(|policy| Sender { policy, clusters }).into_iter().collect()
+    }
+
     /// Compiles the repo's policies.
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;
 }
@@ -391,6 +402,25 @@ pub trait ControlPlane: Send + Sync {
     /// A row without the clusters to which its policies have not released it; `None` if there are none.
     fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {
         let _ = (placement, awaited);
+        None
+    }
+
+    /// Whether a policy limits how a loop updates its clusters. `rolling` says whether rolling strategies count. By
+    /// default, none does.
+    fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
+        let _ = (policy, rolling);
+        false
+    }
+
+    /// Carries the rollout of a policy out as far as is possible now: notes the clusters to which it releases its
+    /// resources, and those that it leaves. `row` is the policy's own row. `None` if nothing limits it.
+    fn carry_out(
+        &self,
+        row: &Placement,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Option<RolloutStep> {
+        let _ = (row, rollout, moment);
         None
     }
 

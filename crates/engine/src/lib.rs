@@ -15,6 +15,7 @@ use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef}
 use federate_repo::{Repo, Role};
 
 pub mod actions;
+mod alike;
 pub mod capacity;
 pub mod change;
 mod check;

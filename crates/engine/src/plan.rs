@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
+use super::alike::Groups;
 use super::check::{Defined, Unplaced as Unselected};
 use super::{Decisions, Engine, conflict};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
@@ -130,13 +131,18 @@ impl Engine<'_> {
         kept: Option<&mut Decisions>,
     ) -> Decided {
         let subjects = plane.subjects();
-        let known = kept.as_deref();
-        let decide = |subject: &Subject| match known.and_then(|kept| kept.get(dialect, &subject.object)) {
+        let known = |subject: &Subject| kept.as_deref()?.get(dialect, &subject.object);
+        let groups = Groups::new(self, plane, &subjects, |subject| known(subject).is_none());
+        let decide = |(at, subject): (usize, &Subject)| match known(subject) {
             Some(decided) => (decided.clone(), false),
-            None => (self.decided(plane, subject), subject.reads == Reads::Subject),
+            None => {
+                let group = groups.get(at).map(|decision| decision.of(&subject.object));
+                (group.unwrap_or_else(|| self.decided(plane, subject)), subject.reads == Reads::Subject)
+            }
         };
-        let decided: Vec<(Decided, bool)> = subjects.par_iter().map(decide).collect();
+        let decided: Vec<(Decided, bool)> = subjects.par_iter().enumerate().map(decide).collect();
         let mut all = Decided::default();
+        all.placements.reserve(decided.iter().map(|(decided, _)| decided.placements.len()).sum());
         let mut kept = kept;
         for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {
             if let Some(kept) = kept.as_mut().filter(|_| keep) {

@@ -57,8 +57,12 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     decided
 }
 
-/// Everything that a decision reads of its template, as a text; `None` if an interpreter's script fails.
+/// Everything that a decision reads of its template, as a text; `None` if an interpreter's script fails, or the template
+/// has a finding of its own.
 pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
+    if never_sent(template).is_some() {
+        return None;
+    }
     let id = &template.id;
     let winner = match matching::reserved(template) {
         Some(_) => None,
@@ -74,8 +78,9 @@ pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
     let workload = plane.interpreter.workload(template).ok()?;
     let rebalancers = plane.rebalancers.of(id);
     let policy = winner.map(|policy| &policy.object.id);
-    let descending = ties_descend(template);
-    Some(format!("{policy:?} {} {} {descending} {rebalancers:?} {workload:?}", id.api_version, id.kind))
+    let (descending, none) = (ties_descend(template), asks_for_none(template));
+    let read = format!("{descending} {none} {rebalancers:?} {workload:?}");
+    Some(format!("{policy:?} {} {} {read}", id.api_version, id.kind))
 }
 
 /// The finding for a template whose interpreter script fails.
@@ -85,15 +90,18 @@ fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
         .help("the control plane retries without end: change the script or the object")
 }
 
+fn asks_for_none(template: &Object) -> bool {
+    template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0)
+}
+
 /// The finding for a workload with 0 replicas, which a policy that divides replicas places nowhere.
 fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
-    let none = template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0);
     let message = format!(
         "{} asks for 0 replicas, which Karmada gives to no cluster: it is placed nowhere",
         template.id
     );
-    (nowhere && none).then(|| {
+    (nowhere && asks_for_none(template)).then(|| {
         Finding::warning("no-replicas", template, message)
             .at("/spec/replicas")
             .help("`replicaSchedulingType: Duplicated` places it with 0 replicas in every cluster")

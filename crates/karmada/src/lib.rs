@@ -259,6 +259,9 @@ impl<'a> Karmadas<'a> {
 
     /// The live objects of that name and version, as far as they are known.
     fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
+        if self.live.clusters().next().is_none() {
+            return Vec::new();
+        }
         let (group, namespace) = (id.group(), id.namespace.as_deref());
         let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
         self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()

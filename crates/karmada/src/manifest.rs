@@ -4,6 +4,7 @@
 //! built once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// A rule by policy and number within the policies of a group that match.
@@ -44,7 +45,7 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     for ((revision, _), clusters) in classes {
         let Some(first) = clusters.first() else { continue };
         match revised(plane, template, &first.placed.name, revision) {
-            Ok(object) => render.class(&object, clusters, &mut variants),
+            Ok(object) => render.class(object, clusters, &mut variants),
             Err(failed) => variants.push(render.unrevised(&template.object, &failed, &clusters)),
         }
     }
@@ -72,6 +73,16 @@ fn classes<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>
     classes
 }
 
+/// A copy of a value for each item; the last one gets the value itself.
+fn copies<T: Clone, I>(value: T, items: Vec<I>) -> impl Iterator<Item = (T, I)> {
+    let last = items.len().saturating_sub(1);
+    let mut value = Some(value);
+    items.into_iter().enumerate().filter_map(move |(at, item)| {
+        let copy = if at == last { value.take() } else { value.clone() };
+        Some((copy?, item))
+    })
+}
+
 /// The manifest of one cluster; `None` where the object is not placed.
 pub(super) fn variant(
     plane: &Karmadas<'_>,
@@ -85,7 +96,7 @@ pub(super) fn variant(
     let render = Render { plane, placement, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
     match revised(plane, template, cluster, revision) {
-        Ok(object) => render.class(&object, vec![target], &mut variants),
+        Ok(object) => render.class(object, vec![target], &mut variants),
         Err(failed) => variants.push(render.unrevised(&template.object, &failed, &[target])),
     }
     variants.pop()
@@ -94,9 +105,11 @@ pub(super) fn variant(
 /// The clusters of a placement with their indices in the inventory, which has the same order.
 fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterator<Item = Target<'p>> {
     let mut rest = plane.clusters.iter().enumerate().peekable();
+    // A placement mostly shares its names with the inventory.
+    let is = |c: &Cluster, placed: &Placed| Arc::ptr_eq(&c.name, &placed.name) || c.name == placed.name;
     placement.clusters.iter().map(move |placed| {
-        while rest.next_if(|(_, c)| c.name != placed.name && c.name < placed.name).is_some() {}
-        let index = rest.peek().filter(|(_, c)| c.name == placed.name).map(|(index, _)| *index);
+        while rest.next_if(|(_, c)| !is(c, placed) && c.name < placed.name).is_some() {}
+        let index = rest.peek().filter(|(_, c)| is(c, placed)).map(|(index, _)| *index);
         Target { placed, index }
     })
 }
@@ -221,28 +234,47 @@ struct Render<'r, 'a> {
 impl<'a> Render<'_, 'a> {
     /// Clusters for which the same numbers are written: cluster-wide overrides first, then those of
     /// the namespace, which see the result of the former.
-    fn class(&self, object: &Object, clusters: Vec<Target<'_>>, variants: &mut Vec<Variant>) {
-        let wide = self.plane.overrides.matching(None, object);
-        for (rules, clusters) in self.split(&wide, clusters) {
-            let mut changes = Vec::new();
-            let mut object = object.clone();
-            if let Err(finding) = apply(&wide, &rules, &mut object, &clusters, &mut changes) {
-                variants.push(self.failed(finding, &clusters));
+    fn class(&self, object: Object, clusters: Vec<Target<'_>>, variants: &mut Vec<Variant>) {
+        let wide = self.plane.overrides.matching(None, &object);
+        let groups = self.split(&wide, clusters);
+        for (object, (rules, clusters)) in copies(object, groups) {
+            let Some((object, changes)) =
+                self.overridden((object, Vec::new()), (&wide, &rules), &clusters, variants)
+            else {
                 continue;
-            }
+            };
             let own = match object.id.namespace.as_deref() {
                 Some(namespace) => self.plane.overrides.matching(Some(namespace), &object),
                 None => Vec::new(),
             };
-            for (rules, clusters) in self.split(&own, clusters) {
-                let (mut object, mut changes) = (object.clone(), changes.clone());
-                if let Err(finding) = apply(&own, &rules, &mut object, &clusters, &mut changes) {
-                    variants.push(self.failed(finding, &clusters));
+            let groups = self.split(&own, clusters);
+            for (former, (rules, clusters)) in copies((object, changes), groups) {
+                let Some((mut object, changes)) =
+                    self.overridden(former, (&own, &rules), &clusters, variants)
+                else {
                     continue;
-                }
+                };
                 prune::prune(&mut object.body, self.overwrite);
                 let rendered = Ok(Rendered { body: object.body, changes });
                 variants.push(Variant { clusters: self.names(&clusters), rendered });
+            }
+        }
+    }
+
+    /// The object with the rules applied, and with the changes so far. If a rule fails, the clusters receive nothing, which is
+    /// added to `variants`.
+    fn overridden(
+        &self,
+        (mut object, mut changes): (Object, Vec<OverrideChange>),
+        (policies, rules): (&[&OverridePolicy<'a>], &RuleIds),
+        clusters: &[Target<'_>],
+        variants: &mut Vec<Variant>,
+    ) -> Option<(Object, Vec<OverrideChange>)> {
+        match apply(policies, rules, &mut object, clusters, &mut changes) {
+            Ok(()) => Some((object, changes)),
+            Err(finding) => {
+                variants.push(self.failed(finding, clusters));
+                None
             }
         }
     }

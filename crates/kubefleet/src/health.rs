@@ -3,7 +3,7 @@
 //! Facts: absent numbers count as 0, but `spec.replicas` as 1, so that an object without generation and status
 //! is up to date. Kinds that are not listed cannot be tracked.
 
-use federate_kubernetes::Object;
+use federate_kubernetes::{Object, ObjectRef};
 use serde_json::Value;
 
 /// Whether an object is available.
@@ -26,6 +26,12 @@ pub(super) fn neutral_health(live: &Object) -> federate_dialect::Health {
             federate_dialect::Health::unknown("the availability of this kind is not tracked")
         }
     }
+}
+
+/// Whether the availability of objects of this kind can be tracked.
+pub(super) fn is_tracked(object: &ObjectRef) -> bool {
+    let id = object.clone();
+    health(&Object { id, ..Object::of(Value::Null, "member") }) != Health::NotTrackable
 }
 
 /// The health of an object as it is in a member cluster.

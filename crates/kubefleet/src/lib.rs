@@ -24,8 +24,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
     Action, Awaited, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input,
-    LossStep, Observation, Placement, Plan, Previous, Reads, References, Release, Released, Rendered,
-    RolledOut, Starter, Variant, Withheld,
+    LossStep, Observation, Placement, Plan, PolicyRollout, Previous, Reads, References, Release, Released,
+    Rendered, RolledOut, RolloutMoment, RolloutStep, Sender, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -62,6 +62,7 @@ use api::{PlacementType, Policy};
 use failure::Failure;
 use manifest::{Item, Sending};
 use overrides::Overrides;
+use rollout::carry::Carrying;
 use selection::Hub;
 
 pub use version::{Behaviour, RELEASES};
@@ -192,6 +193,11 @@ impl Dialect for KubeFleet {
 
     fn wave(&self, object: &ObjectRef) -> u32 {
         waves::wave(object)
+    }
+
+    fn senders(&self, row: &Placement) -> Vec<Sender> {
+        let share = |share: memory::Share| Sender { policy: share.policy, clusters: share.clusters };
+        shared::shares(row).into_iter().map(share).collect()
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -426,6 +432,28 @@ impl ControlPlane for KubeFleetPlane<'_> {
     fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
         let subject = self.subject(&placement.object)?;
         rollout::scenario::roll_out(subject.object, placement, released, seconds, &self.behaviour)
+    }
+
+    fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
+        self.subject(policy).is_some_and(|subject| rollout::carry::limits(subject.object, rolling))
+    }
+
+    fn carry_out(
+        &self,
+        row: &Placement,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Option<RolloutStep> {
+        let subject = self.subject(&row.object)?;
+        let carrying = Carrying {
+            repo: self.input.repo,
+            clusters: self.input.clusters,
+            placement: subject.object,
+            row,
+            trackable: subject.items.iter().all(|item| health::is_tracked(&item.id)),
+            behaviour: self.behaviour,
+        };
+        carrying.carry_out(rollout, moment)
     }
 
     fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {

@@ -206,12 +206,13 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
 
 /// Loads a repo from files in memory, in any order.
 pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
-    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.par_sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     let (jinja, plain): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
     let contents: Vec<_> = plain.par_iter().map(load::contents).collect();
-    let (mut objects, mut findings) = (Vec::new(), Vec::new());
+    let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
+    let mut findings = Vec::new();
     for mut file in contents {
         objects.append(&mut file.objects);
         findings.append(&mut file.findings);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use super::{Claimed, Claims, Declared, Role, Template};
@@ -106,20 +107,22 @@ fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
 }
 
 /// Keeps the first of several equal objects, and reports each other one with both places.
-pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (Vec<T>, Vec<Finding>) {
-    items.sort_by(|a, b| {
+pub(crate) fn unique<T: Send>(
+    mut items: Vec<T>,
+    object: impl Fn(&T) -> &Object + Sync,
+) -> (Vec<T>, Vec<Finding>) {
+    items.par_sort_unstable_by(|a, b| {
         let (a, b) = (object(a), object(b));
         identity(a).cmp(&identity(b)).then_with(|| a.origin.cmp(&b.origin))
     });
-    let mut kept: Vec<T> = Vec::with_capacity(items.len());
     let mut findings = Vec::new();
-    for item in items {
-        match kept.last().map(&object).filter(|first| identity(first) == identity(object(&item))) {
-            Some(first) => findings.push(duplicate(first, object(&item))),
-            None => kept.push(item),
-        }
-    }
-    (kept, findings)
+    items.dedup_by(|item, first| {
+        let (item, first) = (object(item), object(first));
+        let again = identity(item) == identity(first);
+        findings.extend(again.then(|| duplicate(first, item)));
+        again
+    });
+    (items, findings)
 }
 
 fn duplicate(first: &Object, second: &Object) -> Finding {
@@ -133,7 +136,7 @@ pub(crate) fn sort(
     claims: &ClaimTable<'_>,
 ) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
-    let (mut claimed, mut templates) = (Vec::new(), Vec::new());
+    let (mut claimed, mut templates) = (Vec::new(), Vec::with_capacity(objects.len()));
     for object in objects {
         match claims.role(&object) {
             Some((dialect, role)) => match unsafe_inventory(&object, role) {
@@ -143,8 +146,8 @@ pub(crate) fn sort(
             None => templates.push(Template { object, per_cluster: None }),
         }
     }
-    claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-    templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+    claimed.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
+    templates.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
     (claimed, templates, findings)
 }
 

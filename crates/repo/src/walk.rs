@@ -143,6 +143,10 @@ const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 /// other several times stand for any number of folders.
 const MAX_LISTED: usize = 128 << 20;
 
+/// How many folders are listed at the same time. A small repo of a stranger may contain folders with a million entries, so
+/// that it must not be many.
+const AT_ONCE: usize = 4;
+
 /// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
 fn cost(path: &str) -> usize {
     let depth = path.matches('/').count();
@@ -184,21 +188,12 @@ impl<'s> Walk<'s> {
     /// Lists all real folders first, then what links add, in the order of their paths.
     fn run(&mut self) {
         loop {
-            while let Some((path, real)) = self.folders.pop() {
-                if self.seen.insert(real.clone()) {
-                    self.folder(&path, &real);
-                }
-                if self.files.len() > MAX_FILES {
-                    let why = format!("the repo has more than {MAX_FILES} files to read");
-                    self.findings.push(
-                        unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
-                    );
-                    return;
-                }
-                if self.listed > MAX_LISTED {
-                    let why = "the repo has too many files and folders, or too deep ones";
-                    let help = "name folders without manifests in .federateignore";
-                    return self.findings.push(unreadable(&path, why).help(help));
+            while !self.folders.is_empty() {
+                for (path, real, listed) in self.next_folders() {
+                    self.folder(&path, &real, listed);
+                    if let Some(limit) = self.exceeded(&path) {
+                        return self.findings.push(limit);
+                    }
                 }
             }
             match self.links.pop_first() {
@@ -209,8 +204,32 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn folder(&mut self, path: &str, real: &str) {
-        let entries = match self.source.list(real) {
+    /// Lists the folders that are next, at most [`AT_ONCE`], in parallel: path, real path and entries.
+    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<Entry>, String>)> {
+        let rest = self.folders.len().saturating_sub(AT_ONCE);
+        let mut next = self.folders.split_off(rest);
+        next.retain(|(_, real)| self.seen.insert(real.clone()));
+        let source = self.source;
+        let listed = next.into_par_iter().rev().map(|(path, real)| {
+            let entries = source.list(&real);
+            (path, real, entries)
+        });
+        listed.collect()
+    }
+
+    /// The finding about the limit that the tree exceeds, after its folder `path`.
+    fn exceeded(&self, path: &str) -> Option<Finding> {
+        if self.files.len() > MAX_FILES {
+            let why = format!("the repo has more than {MAX_FILES} files to read");
+            return Some(unreadable(path, &why).help("select fewer files with `paths` in federate.yaml"));
+        }
+        let why = "the repo has too many files and folders, or too deep ones";
+        let help = "name folders without manifests in .federateignore";
+        (self.listed > MAX_LISTED).then(|| unreadable(path, why).help(help))
+    }
+
+    fn folder(&mut self, path: &str, real: &str, listed: Result<Vec<Entry>, String>) {
+        let entries = match listed {
             Ok(entries) => entries,
             Err(why) => return self.findings.push(unreadable(path, &why)),
         };

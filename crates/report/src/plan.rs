@@ -3,12 +3,13 @@
 //! On a terminal, the table fits its width: a few long names get lines of their own, or else the column of policies
 //! goes. Names are never cut. Elsewhere, each object is one line with everything.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
 use super::table::{TextStyle, counted};
-use federate_dialect::{Placed, Placement, Plan};
+use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::ObjectRef;
 
 /// What the table shows besides the plan.
@@ -50,9 +51,13 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     }
     // The number of clusters whose names need not be listed.
     let all = if context.wide { usize::MAX } else { context.clusters };
+    let mut names = OncePerList::default();
+    let wide = columns.places.unwrap_or(usize::MAX);
+    let most = if full { usize::MAX } else { 2 };
     for row in &rows {
-        let places = places(row.placement, all, columns.places, full, style);
-        columns.write(&mut out, row, &places);
+        let clusters = &row.placement.clusters;
+        let names = names.get(clusters, || cluster_names(clusters, all, wide, most));
+        columns.write(&mut out, row, &places(row.placement, names, wide, style));
     }
     unmatched(&mut out, (plan, context), &columns, full, style);
     if !style.quiet {
@@ -112,7 +117,8 @@ fn summary(plan: &Plan, context: Context<'_>) -> String {
     let placed = objects.iter().filter(|p| !p.clusters.is_empty()).count();
     let following = plan.unmatched.iter().filter(|id| (context.follows_nowhere)(id)).count();
     let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count() + following;
-    let replicas: i64 = objects.iter().flat_map(|p| p.clusters.iter()).filter_map(|c| c.replicas).sum();
+    let mut sums = OncePerList::default();
+    let replicas: i64 = objects.iter().filter_map(|p| *sums.get(&p.clusters, || replicas(&p.clusters))).sum();
     format!(
         "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
         counted(objects.len() + plan.unmatched.len(), "object"),
@@ -120,6 +126,24 @@ fn summary(plan: &Plan, context: Context<'_>) -> String {
         counted(usize::try_from(replicas).unwrap_or(0), "replica"),
         plan.unmatched.len() - following
     )
+}
+
+/// What follows from a list of clusters, computed once for all rows that share the list.
+struct OncePerList<T>(HashMap<usize, T>);
+
+impl<T> Default for OncePerList<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> OncePerList<T> {
+    /// The plan keeps its lists, so that their addresses stay different.
+    fn get(&mut self, clusters: &PlacedClusters, compute: impl FnOnce() -> T) -> &T {
+        // Empty lists have no address of their own, but all mean the same.
+        let address = if clusters.is_empty() { 0 } else { clusters.as_ptr().addr() };
+        self.0.entry(address).or_insert_with(compute)
+    }
 }
 
 /// A row of the table: one object, or several that are placed alike.
@@ -134,6 +158,11 @@ struct Row<'p> {
 /// one row.
 fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     let mut rows = Vec::new();
+    let mut sums = OncePerList::default();
+    let mut row = |placement: &'p Placement, object| {
+        let replicas = *sums.get(&placement.clusters, || replicas(&placement.clusters));
+        row(placement, object, replicas)
+    };
     let alike = |a: &Placement, b: &Placement| {
         (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
             == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
@@ -150,7 +179,13 @@ fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     rows
 }
 
-fn row(placement: &Placement, object: String) -> Row<'_> {
+/// All replicas; `None` where none are assigned.
+fn replicas(clusters: &[Placed]) -> Option<i64> {
+    let assigned = clusters.iter().filter_map(|c| c.replicas);
+    assigned.fold(None, |sum, r| Some(sum.unwrap_or(0) + r))
+}
+
+fn row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {
     let policy = match (&placement.policy, placement.required_by.first()) {
         (Some(policy), _) => policy.to_string(),
         (None, Some(by)) => match placement.required_by.len() {
@@ -159,9 +194,7 @@ fn row(placement: &Placement, object: String) -> Row<'_> {
         },
         (None, None) => "(every cluster)".to_owned(),
     };
-    let replicas = placement.clusters.iter().filter_map(|c| c.replicas);
-    let replicas = replicas.fold(None, |sum, r| Some(sum.unwrap_or(0) + r));
-    let replicas = replicas.map_or("-".to_owned(), |r: i64| r.to_string());
+    let replicas = replicas.map_or("-".to_owned(), |r| r.to_string());
     Row { placement, object, policy, replicas }
 }
 
@@ -242,16 +275,9 @@ impl Columns {
     }
 }
 
-/// The lines in the column of clusters. Without a width, each part is one line.
-fn places(
-    placement: &Placement,
-    inventory: usize,
-    width: Option<usize>,
-    full: bool,
-    style: TextStyle,
-) -> Vec<String> {
+/// The lines in the column of clusters, whose names are in `names`.
+fn places(placement: &Placement, names: &[String], wide: usize, style: TextStyle) -> Vec<String> {
     let mut lines = Vec::new();
-    let wide = width.unwrap_or(usize::MAX);
     if let Some(unschedulable) = &placement.unschedulable {
         let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
         lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Red, &line)));
@@ -265,8 +291,7 @@ fn places(
         }
         return lines;
     }
-    let most = if full { usize::MAX } else { 2 };
-    lines.extend(cluster_names(&placement.clusters, inventory, wide, most));
+    lines.extend(names.iter().cloned());
     if !placement.suspended.is_empty() {
         let words = format!("suspended: {}", placement.suspended.join(" "));
         lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Yellow, &line)));

@@ -51,7 +51,7 @@ pub use lost::Lost;
 #[cfg(feature = "live")]
 pub use members::set_status;
 pub use provenance::Provenance;
-pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
+pub use reconcile::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
 pub use reconcile::{ServerOptions, Surveyed};
 pub use session::{Options, Session, Update};

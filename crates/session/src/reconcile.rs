@@ -8,7 +8,7 @@ use federate_engine::actions::cluster::{Decided, DecisionContext, Desired, Prune
 use federate_engine::actions::drift::Drift;
 use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
 use federate_engine::change::{DigestKey, is_hidden, reveal};
-use federate_engine::{Engine, Rendering};
+use federate_engine::{Engine, Rendering, WithheldObject};
 use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef};
 
 use crate::Session;
@@ -47,6 +47,9 @@ pub enum Purpose {
         correct: bool,
     },
 }
+
+/// Objects that wait, in these clusters.
+pub type AwaitingObjects = BTreeMap<ObjectRef, BTreeSet<ClusterName>>;
 
 /// How to reconcile member clusters with a session's rendering.
 pub struct ReconcileOptions<'r> {
@@ -90,8 +93,8 @@ pub struct Reconciler<'r> {
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
-    /// An empty rendering, for deleting everything.
-    nothing: Option<Rendering>,
+    /// What counts in place of the session's rendering: nothing, for deleting everything, or less of it.
+    instead: Option<Rendering>,
     now: String,
     repo: Option<RepoRef>,
     moved: Option<Inventory>,
@@ -103,15 +106,15 @@ impl<'r> Reconciler<'r> {
     /// and nothing is pruned.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
-        let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
-        let manifests = &nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests;
+        let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
+        let manifests = &instead.as_ref().unwrap_or_else(|| session.rendering()).manifests;
         let desired = desired(manifests, options.only);
         Self {
             session,
             options,
             engine: session.engine(),
             desired,
-            nothing,
+            instead,
             now,
             repo: None,
             moved: None,
@@ -135,6 +138,33 @@ impl<'r> Reconciler<'r> {
     #[must_use]
     pub fn holding(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
         Self { held, ..self }
+    }
+
+    /// Like `new`, but leaves some objects of some clusters unchanged, whether they are rendered or not, and says nothing
+    /// about them: it is not their turn.
+    #[must_use]
+    pub fn awaiting(self, awaiting: &AwaitingObjects) -> Self {
+        if awaiting.is_empty() || matches!(self.options.purpose, Purpose::Remove) {
+            return self;
+        }
+        let rendering = self.session.rendering();
+        let waits = |object: &ObjectRef, cluster: &str| {
+            awaiting.get(object).is_some_and(|clusters| clusters.contains(cluster))
+        };
+        let mut less = Rendering { plan: rendering.plan.clone(), ..Rendering::default() };
+        less.manifests.clone_from(&rendering.manifests);
+        for manifest in &mut less.manifests {
+            let object = manifest.object.clone();
+            manifest.narrow(|cluster| !waits(&object, cluster));
+        }
+        less.withheld.clone_from(&rendering.withheld);
+        less.withheld.extend(awaiting.iter().map(|(object, clusters)| WithheldObject {
+            object: object.clone(),
+            clusters: clusters.iter().cloned().collect(),
+            status: "Awaiting",
+        }));
+        let desired = desired(&less.manifests, self.options.only);
+        Self { desired, instead: Some(less), ..self }
     }
 
     /// Decides from the observed objects of the session, and performs nothing.
@@ -237,7 +267,7 @@ impl<'r> Reconciler<'r> {
     }
 
     fn rendering(&self) -> &Rendering {
-        self.nothing.as_ref().unwrap_or_else(|| self.session.rendering())
+        self.instead.as_ref().unwrap_or_else(|| self.session.rendering())
     }
 
     /// The selected clusters.

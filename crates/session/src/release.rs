@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{Dialects, release};
+use rayon::prelude::*;
+
+use federate_dialect::{Dialect, Dialects, release};
 use federate_kubernetes::{Finding, Object, Severity};
 use federate_repo::Repo;
 
@@ -12,13 +14,15 @@ use federate_repo::Repo;
 pub(crate) fn installed(dialects: Dialects, repo: &Repo) -> (BTreeMap<String, String>, Vec<Finding>) {
     let templates = repo.templates.iter().map(|template| &template.object);
     let objects: Vec<&Object> = repo.claimed.iter().map(|c| &c.object).chain(templates).collect();
-    let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
-    for dialect in dialects.iter() {
+    let is_set = |dialect: &dyn Dialect| {
         let settings = repo.config.dialects.get(dialect.name());
-        if settings.is_some_and(|settings| settings.contains_key(release::SETTING)) {
-            continue;
-        }
-        match dialect.installed(&objects) {
+        settings.is_some_and(|settings| settings.contains_key(release::SETTING))
+    };
+    let unset: Vec<&dyn Dialect> = dialects.iter().filter(|dialect| !is_set(*dialect)).collect();
+    let found: Vec<_> = unset.par_iter().map(|dialect| dialect.installed(&objects)).collect();
+    let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
+    for (dialect, found) in unset.iter().zip(found) {
+        match found {
             Some(Ok(release)) => drop(releases.insert(dialect.name().to_owned(), release.to_string())),
             Some(Err(unknown)) => findings.push(unknown_release(dialect.name(), &unknown)),
             None => {}

@@ -106,7 +106,9 @@ impl Source for WorkTree {
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let file = fs::File::open(self.root.join(path)).map_err(|e| reason(&e))?;
-        let mut bytes = Vec::new();
+        // With room for one byte more than the size, reading to the end allocates once.
+        let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| reason(&e))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));

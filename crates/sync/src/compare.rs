@@ -1,16 +1,17 @@
 //! Comparisons between rounds: of the clusters, and where that is known of the objects, in which something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use federate_kubernetes::ObjectRef;
 
 use crate::changed::DueComparisons;
 use crate::members::Compared;
 use crate::narrow::Rendered;
-use crate::opened::SessionCache;
-use crate::outcome::plain;
+use crate::opened::{Opened, SessionCache};
+use crate::outcome::{Outcome, plain};
 use crate::read::Loaded;
-use crate::round::{Environment, Round};
+use crate::round::{Environment, Round, RoundError, names, unchanged};
 use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 
@@ -29,7 +30,7 @@ pub(crate) fn compare(
     }
     let current = cache.current()?;
     let rendered = Rendered::of(current.session);
-    let staged = state.record.rollout.is_some();
+    let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
     for (cluster, objects) in due {
         // What is known of a cluster with drift or failures is about all of its objects.
@@ -52,4 +53,31 @@ pub(crate) fn compare(
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
     Some((compared, drift))
+}
+
+impl Round<'_> {
+    /// Compares all clusters with what is rendered, if the Sync asks for it.
+    pub(crate) fn drift(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        opened: &Opened,
+    ) -> Result<Outcome, RoundError> {
+        if !self.looks_for_drift() {
+            return Ok(unchanged(state));
+        }
+        let session = self.accepted(state, sessions, opened)?;
+        self.must_lead()?;
+        let repo = self.repo(opened);
+        let members = self.members(&session, repo.clone(), state);
+        sessions.clusters.compares(Duration::ZERO);
+        let open = sessions.clusters.take_open(names(&session));
+        let compared = members.drift(Some(&open), &mut sessions.clusters, &mut state.record.status);
+        let known = (&mut sessions.formers, &mut sessions.clusters);
+        let compared = compared.map(drop).and(self.compare_policies(state, known, Some(&open)));
+        sessions.put_accepted(opened, session, repo);
+        compared?;
+        let drift = sessions.clusters.drift().map(|drift| plain(&drift));
+        Ok(Outcome { drift, ..unchanged(state) })
+    }
 }

@@ -10,7 +10,7 @@ use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
-use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
+use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 
 use crate::api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
@@ -39,6 +39,10 @@ pub(crate) struct Members<'m> {
     pub(crate) number: u64,
     /// The objects that may differ; `None` for all.
     pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
+    /// The objects that are left as they are, because it is not their turn.
+    pub(crate) awaiting: Option<AwaitingObjects>,
+    /// Whether this is only about a part of what clusters have: nothing is pruned, and what is known of them stays.
+    pub(crate) also: bool,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -60,14 +64,14 @@ impl Members<'_> {
         Ok(count(self.session.clusters().len(), "cluster"))
     }
 
-    /// Applies everything in some clusters, and waits for health.
+    /// Applies everything in some clusters, and waits for health. Returns what was done.
     pub(crate) fn update(
         &self,
         apply: &Apply,
         only: &BTreeSet<String>,
         wait: Option<Duration>,
         backoffs: &mut Backoffs,
-    ) -> Result<(), RoundError> {
+    ) -> Result<Actions, RoundError> {
         let purpose =
             Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let clusters = self.due(backoffs, |name| only.contains(name));
@@ -77,7 +81,8 @@ impl Members<'_> {
         for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
         }
-        self.note_reports(&self.work(), backoffs, |name| only.contains(name))
+        self.note_reports(&self.work(), backoffs, |name| only.contains(name))?;
+        Ok(actions)
     }
 
     /// Compares all clusters, or only some, with what is rendered, and puts back what drifted if the Sync asks for it.
@@ -108,7 +113,9 @@ impl Members<'_> {
             let left: Vec<&Action> = here.filter(stays).collect();
             let drifted = left.first().map(|first| Drifted { objects: left.len(), first: described(first) });
             let differs = found(cluster);
-            backoffs.note_drift(cluster, drifted);
+            if drifted.is_some() || !self.also {
+                backoffs.note_drift(cluster, drifted);
+            }
             if self.objects.is_none() && !differs {
                 backoffs.note_clean(cluster);
             }
@@ -166,7 +173,7 @@ impl Members<'_> {
         let reconcile = ReconcileOptions {
             purpose,
             inventory: &inventory,
-            prune: prune.then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
+            prune: (prune && !self.also).then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
             results: false,
             clusters,
             only: self.objects,
@@ -180,7 +187,10 @@ impl Members<'_> {
             _ => BTreeMap::new(),
         };
         let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
-        let reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
+        let mut reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
+        if let Some(awaiting) = &self.awaiting {
+            reconciler = reconciler.awaiting(awaiting);
+        }
         let actions = reconciler.servers(&reached.access, &options);
         actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
     }
@@ -234,6 +244,9 @@ impl Members<'_> {
                 true => CauseKind::Failed,
                 false => CauseKind::Skipped,
             };
+            if self.also && message.is_none() {
+                continue;
+            }
             let cause = |message| Cause { kind, message: self.with_other_sync(message) };
             backoffs.note(&cluster.name, message.map(cause), (spec.retry_interval(), spec.interval.0));
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::change::DigestKey;
 use federate_live::Access;
@@ -26,6 +27,7 @@ use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
+use crate::rollout::policies::awaiting;
 use crate::shards::{ClusterTurn, Shares};
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
@@ -194,6 +196,9 @@ impl Round<'_> {
         if let Some(rollout) = self.rollout().filter(|_| rolls && known) {
             return self.go_on(state, sessions, rollout, &polled);
         }
+        if known && self.rolls_policies(state) {
+            return self.go_on_with_policies(state, sessions, &polled);
+        }
         if let Some(pending) = pending {
             return self.retry(state, sessions, opened, &pending, name);
         }
@@ -250,12 +255,13 @@ impl Round<'_> {
         repo: Option<RepoRef>,
         state: &SyncState<'_>,
     ) -> Members<'m> {
-        let former = state.record.accepted.as_ref().and_then(|accepted| accepted.repository.as_ref());
+        let accepted = state.record.accepted.as_ref();
+        let former = accepted.and_then(|accepted| accepted.repository.as_ref());
         let moved =
             former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
         let clusters = &state.record.clusters;
         let inventory = if clusters.is_empty() { session.clusters().len() } else { clusters.len() };
-        let published = state.record.accepted.as_ref().and_then(|accepted| accepted.published.as_ref());
+        let published = accepted.and_then(|accepted| accepted.published.as_ref());
         let number = published.map_or(0, |published| published.number);
         Members {
             loaded: self.loaded,
@@ -267,12 +273,14 @@ impl Round<'_> {
             turn: self.turn,
             number,
             objects: None,
+            awaiting: accepted.map(|accepted| awaiting(session, &state.record.policies, &accepted.tip)),
+            also: false,
         }
     }
 
     /// How clusters are updated in stages, if they are.
     pub(crate) fn rollout(&self) -> Option<(&Rollout, &Apply)> {
-        self.spec.rollout.as_ref().zip(self.spec.apply.as_ref())
+        self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
     }
 
     /// Goes on with a rollout that is under way.
@@ -298,7 +306,7 @@ impl Round<'_> {
         sessions: &mut SessionCache,
         polled: &PolledSource,
     ) -> Result<Outcome, RoundError> {
-        let PolledSource { opened, name, .. } = polled;
+        let PolledSource { opened, tip, name, .. } = polled;
         let kept = state.memory()?;
         self.must_lead()?;
         sessions.before = None;
@@ -309,13 +317,18 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
         let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
-        self.accept(state, &session, polled, (branches, sessions.inventory().cloned()))?;
+        self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.inventory().cloned()))?;
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
         if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
             let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
             let ended = self.roll_out(state, sessions, &target);
+            sessions.put_accepted(opened, session, repo);
+            return ended;
+        }
+        if self.rolls_policies(state) {
+            let ended = self.roll_out_policies(state, sessions, (&session, repo.clone()), (tip, name));
             sessions.put_accepted(opened, session, repo);
             return ended;
         }
@@ -350,12 +363,14 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         session: &Session,
         PolledSource { opened, tip, name, reference, .. }: &PolledSource,
-        (branches, inventory): (Vec<Branch>, Option<String>),
+        (branches, kept, inventory): (Vec<Branch>, Option<&Plan>, Option<String>),
     ) -> Result<(), RoundError> {
         let before = state.record.accepted.clone();
-        if let Some(former) = before.as_ref().filter(|former| self.rollout().is_some() && former.tip != *tip)
-        {
-            state.keep_former(&former.tip)?;
+        let former = before.as_ref().map(|before| before.tip.as_str());
+        self.start_policies(state, session, (kept, former), tip);
+        let keeps = self.rollout().is_some() || !state.record.policies.is_empty();
+        if let Some(former) = former.filter(|former| keeps && former != tip) {
+            state.keep_former(former)?;
         }
         let rendering = self.start_rollout(state, session, tip, before.as_ref())?;
         state.remember(session.plan())?;
@@ -428,7 +443,7 @@ impl Round<'_> {
         let members = self.members(&session, repo.clone(), state);
         let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
         let mut ended = match &self.spec.apply {
-            Some(apply) => members.update(apply, pending, self.spec.wait(apply), backoffs),
+            Some(apply) => members.update(apply, pending, self.spec.wait(apply), backoffs).map(drop),
             None => Ok(()),
         };
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
@@ -443,29 +458,6 @@ impl Round<'_> {
         Self::done(state, repo.as_ref(), name);
         let done = Outcome::done(&format!("every cluster is at {name}"));
         Ok(Outcome { drift: sessions.clusters.drift(), ..done })
-    }
-
-    /// Compares all clusters with what is rendered, if the Sync asks for it.
-    fn drift(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Opened,
-    ) -> Result<Outcome, RoundError> {
-        if !self.looks_for_drift() {
-            return Ok(unchanged(state));
-        }
-        let session = self.accepted(state, sessions, opened)?;
-        self.must_lead()?;
-        let repo = self.repo(opened);
-        let members = self.members(&session, repo.clone(), state);
-        sessions.clusters.compares(Duration::ZERO);
-        let open = sessions.clusters.take_open(names(&session));
-        let compared = members.drift(Some(&open), &mut sessions.clusters, &mut state.record.status);
-        sessions.put_accepted(opened, session, repo);
-        compared?;
-        let drift = sessions.clusters.drift().map(|drift| plain(&drift));
-        Ok(Outcome { drift, ..unchanged(state) })
     }
 }
 
@@ -487,7 +479,7 @@ impl Spec {
 }
 
 /// The outcome of a round in which nothing has changed.
-fn unchanged(state: &SyncState<'_>) -> Outcome {
+pub(crate) fn unchanged(state: &SyncState<'_>) -> Outcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
     let message = state.record.status.condition("Ready").filter(|ready| ready.status == "True");
     Outcome::done(&message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone()))

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use federate_dialect::Plan;
+use federate_dialect::{Plan, PolicyRollouts};
 use federate_engine::previous;
 
 use crate::api::{ApiVersion, Kind, Metadata, Reference, Sync};
@@ -146,6 +146,9 @@ pub struct Record {
     /// The revisions that clusters have, if they are updated in stages.
     #[serde(default, skip_serializing_if = "ClusterRevisions::is_empty")]
     pub clusters: ClusterRevisions,
+    /// What clusters have of policies that limit how they are updated.
+    #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
+    pub policies: PolicyRollouts,
 }
 
 /// The metadata of a Sync, with the number of its spec.
@@ -270,6 +273,7 @@ impl Record {
             accepted: None,
             rollout: None,
             clusters: ClusterRevisions::new(),
+            policies: PolicyRollouts::new(),
         }
     }
 
@@ -284,6 +288,7 @@ impl Record {
             accepted: None,
             rollout: None,
             clusters: ClusterRevisions::new(),
+            policies: PolicyRollouts::new(),
         }
     }
 

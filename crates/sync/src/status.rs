@@ -110,6 +110,9 @@ fn is_zero(count: &usize) -> bool {
 pub struct RolloutStatus {
     /// The revision that is rolled out: a commit, or a tag object.
     pub revision: String,
+    /// The object of the repo that asks for it, if the Sync does not: an update run, or a placement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
     /// The stage that it is at.
     pub stage: String,
     /// How many clusters are at the revision.

@@ -72,28 +72,27 @@ impl Engine<'_> {
         let unused: Vec<Finding> = found.extract_if(.., |one| WITHOUT_EFFECT.contains(&one.code)).collect();
         let objects = self.repo.templates.par_iter().map(|template| &template.object);
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
-        found.extend(clusters::unknown(self.repo, self.clusters, &references, &misspelt));
-        found.extend(keys::unread(self.repo, self.dialects));
-        found.extend(objects::missing(self.repo, &references));
-        found.extend(workloads::missing(self.repo, &wrapped));
-        found.extend(services::mistyped(self.repo));
-        found.extend(services::node_ports(self.repo));
-        found.extend(pods::findings(self.repo));
-        found.extend(rbac::findings(self.repo));
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let selectors = selectors::without_match(self.repo, &references, unused, &misspelt, unread.as_ref());
-        found.extend(selectors);
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
+            &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
+            &|| keys::unread(self.repo, self.dialects),
+            &|| objects::missing(self.repo, &references),
+            &|| workloads::missing(self.repo, &wrapped),
+            &|| services::mistyped(self.repo),
+            &|| services::node_ports(self.repo),
+            &|| pods::findings(self.repo),
+            &|| rbac::findings(self.repo),
+            &|| selectors::without_match(self.repo, &references, &unused, &misspelt, unread.as_ref()),
+            &|| templates::refused(self.repo, &kinds, &wrapped),
+            &|| releases::outdated(self.repo, &releases, &kinds),
+            &|| overrides::unserved(self.repo, &kinds, rendering, &releases),
+            &|| overrides::containers(self.repo, &references),
+            &|| builtin::unserved(self.repo, &kinds, &releases),
+        ];
+        found.par_extend(passes.par_iter().flat_map(|pass| pass()));
         unplaced::blame_errors(found);
-        found.extend(templates::refused(self.repo, &kinds, &wrapped));
-        let templates = self.repo.templates.par_iter();
-        let dated =
-            templates.flat_map_iter(|template| releases::findings(&releases, &kinds, &template.object));
-        found.extend(dated.collect::<Vec<_>>());
-        found.extend(overrides::unserved(self.repo, &kinds, rendering, &releases));
-        found.extend(overrides::containers(self.repo, &references));
         found.extend(releases::unknown(self.repo));
-        found.extend(builtin::unserved(self.repo, &kinds, &releases));
         found.extend(misspelt);
         let refused: BTreeSet<ObjectRef> = found
             .iter()

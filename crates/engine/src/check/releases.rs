@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_apiserver::Kind;
@@ -136,8 +137,13 @@ pub(super) fn unknown(repo: &Repo) -> Vec<Finding> {
         .collect()
 }
 
+/// The findings about templates with what the clusters that receive them do not serve.
+pub(super) fn outdated(repo: &Repo, releases: &Releases<'_>, kinds: &Kinds) -> Vec<Finding> {
+    repo.templates.par_iter().flat_map_iter(|template| findings(releases, kinds, &template.object)).collect()
+}
+
 /// The object's own findings: what the clusters that receive it do not serve.
-pub(super) fn findings(releases: &Releases<'_>, kinds: &Kinds, object: &Object) -> Vec<Finding> {
+fn findings(releases: &Releases<'_>, kinds: &Kinds, object: &Object) -> Vec<Finding> {
     let problems = releases.problems(kinds, &object.body, || releases.of(&object.id));
     problems.into_iter().map(|(problem, by)| super::templates::finding(object, problem, &by)).collect()
 }

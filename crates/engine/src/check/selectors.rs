@@ -32,7 +32,7 @@ impl Miss {
 pub(super) fn without_match(
     repo: &Repo,
     references: &[(&Object, References)],
-    unused: Vec<Finding>,
+    unused: &[Finding],
     misspelt: &[Finding],
     unread: Option<&Origin>,
 ) -> Vec<Finding> {
@@ -66,8 +66,9 @@ pub(super) fn without_match(
         explained.insert(object.id.clone());
         found.push(Finding::warning(code, object, message).at(pointer).help(help));
     }
-    let others = unused.into_iter();
-    found.extend(others.filter(|one| one.object.as_ref().is_none_or(|id| !explained.contains(id))));
+    let others = unused.iter();
+    let others = others.filter(|one| one.object.as_ref().is_none_or(|id| !explained.contains(id)));
+    found.extend(others.cloned());
     found
 }
 

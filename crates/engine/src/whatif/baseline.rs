@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use super::ScenarioInput;
-use super::alike::{Group, GroupDecision, SharedRows, address, decide, numbered};
 use super::free::Requests;
 use super::variation::{OncePerPair, Variation};
+use crate::alike::{Group, GroupDecision, SharedRows, address, decide, numbered};
 use crate::{Engine, Settings};
 use federate_dialect::{
     ChangedRows, ControlPlane, Decided, Depends, Dialects, PlacedClusters, Placement, Plan, Previous, Reads,

@@ -14,7 +14,6 @@ use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, ObjectRef, Taint};
 use federate_repo::Repo;
 
-mod alike;
 mod baseline;
 mod file;
 mod free;

@@ -13,13 +13,13 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::alike::address;
 use super::losses::{Difference, State, differences};
 use super::pods::Pods;
 use super::rollout::Rollouts;
 use super::variation::Variation;
 use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
 use crate::Engine;
+use crate::alike::address;
 use crate::change::{Changes, Side};
 use federate_dialect::{Dialect, Dialects, Evictions, FailedOver, Moment, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Baseline;
-use super::alike::address;
+use crate::alike::address;
 use federate_dialect::{ChangedRows, Placement, Plan, RowKey};
 use federate_kubernetes::ObjectRef;
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Decision;
 use crate::api::{PlacementType, Policy};
 
-const LATEST: &str = "kubernetes-fleet.io/is-latest-snapshot";
+pub(crate) const LATEST: &str = "kubernetes-fleet.io/is-latest-snapshot";
 const INDEX: &str = "kubernetes-fleet.io/policy-index";
 const NUMBER: &str = "kubernetes-fleet.io/number-of-clusters";
 const GENERATION: &str = "kubernetes-fleet.io/CRP-generation";

@@ -5,6 +5,7 @@
 pub mod amount;
 pub(crate) mod api;
 pub mod budget;
+pub(crate) mod carry;
 pub mod rolling;
 pub mod row;
 pub mod run;

@@ -7,7 +7,7 @@ use super::store::path;
 use super::{Error, Hub};
 use crate::api::Metadata;
 use crate::rollout::progress::short;
-use crate::status::Status;
+use crate::status::{RolloutStatus, Status};
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -49,6 +49,12 @@ impl Hub {
                 None => return Ok(Err(format!("{} waits for no approval", sync.full_name()))),
             },
             Request::Abort => match rollout {
+                Some(RolloutStatus { object: Some(object), .. }) => {
+                    return Ok(Err(format!(
+                        "{} rolls out what {object} asks for: stop or remove that in the repo",
+                        sync.full_name()
+                    )));
+                }
                 Some(rollout) => annotation("federate.dev/abort", short(&rollout.revision)),
                 None => return Ok(Err(format!("{} has no rollout under way", sync.full_name()))),
             },

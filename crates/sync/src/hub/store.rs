@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use federate_dialect::PolicyRollouts;
 use http::Method;
 use serde_json::json;
 
@@ -34,6 +35,8 @@ struct StoredRecord {
     rollout: Option<Progress>,
     #[serde(default)]
     clusters: ClusterRevisions,
+    #[serde(default)]
+    policies: PolicyRollouts,
 }
 
 struct HubStore<'h> {
@@ -86,6 +89,7 @@ impl StateStore for HubStateStore {
         if let Some(kept) = kept {
             (record.spec, record.accepted) = (kept.spec, kept.accepted);
             (record.rollout, record.clusters) = (kept.rollout, kept.clusters);
+            record.policies = kept.policies;
         }
         record.follow(sync, false);
         if let Some(accepted) = record.accepted.as_mut().filter(|_| !memory.own) {
@@ -141,6 +145,7 @@ impl Store for HubStore<'_> {
             accepted: record.accepted.clone(),
             rollout: record.rollout.clone(),
             clusters: record.clusters.clone(),
+            policies: record.policies.clone(),
         };
         self.memory.keep(&serde_json::to_string(&kept).unwrap_or_default())?;
         if self.written.as_ref() != Some(&record.status) {

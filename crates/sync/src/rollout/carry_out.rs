@@ -142,12 +142,13 @@ impl Round<'_> {
         (stage, approval): (&str, Option<String>),
         what: &str,
     ) -> Outcome {
-        self.compare_in_turn(state, sessions, target);
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
         count_revisions(&mut state.record.status, clusters, revision.map(String::as_str));
         let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
         state.record.status.rollout = Some(RolloutStatus {
             revision: revision.cloned().unwrap_or_default(),
+            object: None,
             stage: stage.to_owned(),
             updated,
             approval,
@@ -160,12 +161,16 @@ impl Round<'_> {
     }
 
     /// Compares clusters at the interval, each with its own revision.
-    fn compare_in_turn(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache, target: &Target<'_>) {
+    pub(crate) fn compare_in_turn(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        current: (&Session, Option<&RepoRef>),
+    ) {
         if self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0) {
             let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
-            let current = (target.session, target.repo.as_ref());
             // Clusters that fail are retried by the next round.
-            let open = backoffs.take_open(names(target.session));
+            let open = backoffs.take_open(names(current.0));
             let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
         }
     }
@@ -230,7 +235,7 @@ impl Round<'_> {
         }
         state.record.status.rollout = None;
         halted(&state.record.clusters, "abort", target.name)?;
-        self.compare_in_turn(state, sessions, target);
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
         let message = format!(
             "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
             target.name
@@ -280,6 +285,9 @@ impl Round<'_> {
                 Ok(more) => compared.extend(more),
                 Err(error) => ended = Err(error),
             }
+        }
+        if objects.is_none() {
+            ended = ended.and(self.compare_policies(state, (formers, backoffs), only));
         }
         ended.map(|()| compared)
     }

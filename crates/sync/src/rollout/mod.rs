@@ -17,6 +17,8 @@ use federate_repo::Repo;
 use crate::api::Interval;
 
 pub(crate) mod carry_out;
+pub(crate) mod placements;
+pub(crate) mod policies;
 pub mod progress;
 mod start;
 
@@ -30,6 +32,10 @@ pub struct Rollout {
     /// The `ClusterStagedUpdateStrategy` of the repo that has the stages, instead of `stages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged_rollout_strategy_name: Option<String>,
+    /// Update the clusters as the placements of the repo ask for, instead of `stages`: by their rolling strategies, and
+    /// by update runs. Without `rollout`, only update runs count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_placements: bool,
 }
 
 /// A stage of a rollout.
@@ -133,6 +139,12 @@ impl Rollout {
 
     /// What is wrong with it, whatever the clusters are.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if self.by_placements {
+            if self.staged_rollout_strategy_name.is_some() || !self.stages.is_empty() {
+                return Err("`byPlacements` takes the place of stages: name one of both".to_owned());
+            }
+            return Ok(());
+        }
         match (&self.staged_rollout_strategy_name, self.stages.is_empty()) {
             (Some(_), true) => return Ok(()),
             (Some(_), false) => {

@@ -22,7 +22,9 @@ impl Round<'_> {
         if self.rollout().is_none() {
             (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
             state.record.status.rollout = None;
-            state.forget_formers(&BTreeSet::new())?;
+            if state.record.policies.is_empty() {
+                state.forget_formers(&BTreeSet::new())?;
+            }
             return Ok(None);
         }
         let rendering = rendering(session);

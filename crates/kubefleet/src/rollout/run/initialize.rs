@@ -17,10 +17,10 @@ use crate::overrides::Override;
 use crate::rollout::staged::{self, Stage};
 use crate::version::{ApprovalNames, ResourceSnapshots};
 
-const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
+pub(in crate::rollout) const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
 /// The index of the first resource snapshot of a placement.
 const FIRST_INDEX: &str = "0";
-const GROUP_HASH: &str = "kubernetes-fleet.io/resource-hash";
+pub(in crate::rollout) const GROUP_HASH: &str = "kubernetes-fleet.io/resource-hash";
 
 /// The clusters of a placement, by what the run does with them.
 pub(super) struct Selected {
@@ -282,7 +282,7 @@ fn record_overrides(status: &mut ClusterStatus, cluster: Option<&Cluster>, overr
 }
 
 /// The apply strategy of the placement, with its defaults.
-fn apply_strategy(placement: &Object) -> Value {
+pub(in crate::rollout) fn apply_strategy(placement: &Object) -> Value {
     let written = placement.at(&["spec", "strategy", "applyStrategy"]).and_then(Value::as_object);
     let mut strategy = written.cloned().unwrap_or_default();
     for (key, value) in [

@@ -2,17 +2,17 @@
 
 /// The kinds of one scope.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kinds {
-    pub(super) placement: &'static str,
-    pub(super) policy_snapshot: &'static str,
-    pub(super) resource_snapshot: &'static str,
-    pub(super) binding: &'static str,
-    pub(super) strategy: &'static str,
-    pub(super) approval: &'static str,
+pub(in crate::rollout) struct Kinds {
+    pub(in crate::rollout) placement: &'static str,
+    pub(in crate::rollout) policy_snapshot: &'static str,
+    pub(in crate::rollout) resource_snapshot: &'static str,
+    pub(in crate::rollout) binding: &'static str,
+    pub(in crate::rollout) strategy: &'static str,
+    pub(in crate::rollout) approval: &'static str,
 }
 
 impl Kinds {
-    pub(super) fn of(namespaced: bool) -> Self {
+    pub(in crate::rollout) fn of(namespaced: bool) -> Self {
         if namespaced {
             Self {
                 placement: "ResourcePlacement",

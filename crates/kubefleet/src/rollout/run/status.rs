@@ -102,7 +102,8 @@ pub struct TaskStatus {
 }
 
 impl RunStatus {
-    pub(super) fn read(run: &Object) -> Result<Self, serde_json::Error> {
+    /// Reads the status of a run.
+    pub(in crate::rollout) fn read(run: &Object) -> Result<Self, serde_json::Error> {
         let status = run.at(&["status"]).filter(|status| !status.is_null());
         let mut status = status.map_or(Ok(Self::default()), Self::deserialize)?;
         let stages = status.staged_update_strategy_snapshot.as_mut().and_then(|s| s["stages"].as_array_mut());

@@ -13,11 +13,11 @@ use federate_kubernetes::{Finding, ObjectRef};
 
 /// Rows, of which those that are alike are one.
 #[derive(Debug, Default)]
-pub(super) struct SharedRows(HashMap<u64, Vec<Arc<Placement>>>);
+pub(crate) struct SharedRows(HashMap<u64, Vec<Arc<Placement>>>);
 
 impl SharedRows {
     /// The row that is like this one.
-    pub(super) fn share(&mut self, row: &Placement) -> Arc<Placement> {
+    pub(crate) fn share(&mut self, row: &Placement) -> Arc<Placement> {
         let mut hasher = DefaultHasher::new();
         row.clusters[..].hash(&mut hasher);
         row.policy.as_ref().map(|policy| &policy.name).hash(&mut hasher);
@@ -32,12 +32,12 @@ impl SharedRows {
 }
 
 /// The address of a shared row, by which it is known as long as it exists; 0 for no row.
-pub(super) fn address(row: Option<&Arc<Placement>>) -> usize {
+pub(crate) fn address(row: Option<&Arc<Placement>>) -> usize {
     row.map_or(0, |row| Arc::as_ptr(row).addr())
 }
 
 /// Numbers keys: equal ones have the same number.
-pub(super) fn numbered(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
+pub(crate) fn numbered(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |key: String| {
         let next = numbers.len();
@@ -47,26 +47,26 @@ pub(super) fn numbered(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
 }
 
 /// A subject, with the number of its key and the address of its previous row.
-pub(super) struct Group<'s> {
+pub(crate) struct Group<'s> {
     subject: &'s Subject,
     numbers: Option<(usize, usize)>,
 }
 
 impl<'s> Group<'s> {
-    pub(super) fn of(subject: &'s Subject, alike: Option<usize>, previous: usize) -> Self {
+    pub(crate) fn of(subject: &'s Subject, alike: Option<usize>, previous: usize) -> Self {
         Self { subject, numbers: alike.map(|alike| (alike, previous)) }
     }
 }
 
 /// A decision about a subject, and about all that are alike.
-pub(super) struct GroupDecision {
+pub(crate) struct GroupDecision {
     subject: ObjectRef,
     /// The placements.
-    pub(super) rows: Vec<Arc<Placement>>,
+    pub(crate) rows: Vec<Arc<Placement>>,
     /// All but the placements.
-    pub(super) rest: Decided,
+    pub(crate) rest: Decided,
     /// Whether there are errors among the findings.
-    pub(super) has_errors: bool,
+    pub(crate) has_errors: bool,
 }
 
 impl GroupDecision {
@@ -77,12 +77,12 @@ impl GroupDecision {
     }
 
     /// The object of one of the rows in the decision about the subject `own`.
-    pub(super) fn object<'a>(&'a self, row: &'a Placement, own: &'a ObjectRef) -> &'a ObjectRef {
+    pub(crate) fn object<'a>(&'a self, row: &'a Placement, own: &'a ObjectRef) -> &'a ObjectRef {
         if row.object == self.subject { own } else { &row.object }
     }
 
     /// The decision about the subject `own`.
-    pub(super) fn of(&self, own: &ObjectRef) -> Decided {
+    pub(crate) fn of(&self, own: &ObjectRef) -> Decided {
         let mut decided = self.rest.clone();
         let row = |row: &Arc<Placement>| {
             let object = self.object(row, own).clone();
@@ -98,8 +98,48 @@ impl GroupDecision {
     }
 }
 
+/// One decision for each group of subjects that are alike and have no previous row.
+pub(crate) struct Groups {
+    /// The number of the group of each subject.
+    numbers: Vec<Option<usize>>,
+    decisions: Vec<GroupDecision>,
+}
+
+impl Groups {
+    /// Groups the subjects that `is_undecided` selects, and decides about each group.
+    pub(crate) fn new(
+        engine: &Engine<'_>,
+        plane: &dyn ControlPlane,
+        subjects: &[Subject],
+        is_undecided: impl Fn(&Subject) -> bool + Sync,
+    ) -> Self {
+        let is_first = |subject: &Subject| engine.previous.of(&subject.object).is_none();
+        let key = |subject: &Subject| {
+            (is_first(subject) && is_undecided(subject)).then(|| plane.alike(&subject.object)).flatten()
+        };
+        let numbers = numbered(subjects.par_iter().map(key).collect());
+        let mut leaders: Vec<&Subject> = Vec::new();
+        for (subject, number) in subjects.iter().zip(&numbers) {
+            if *number == Some(leaders.len()) {
+                leaders.push(subject);
+            }
+        }
+        let decision =
+            |subject: &&Subject| GroupDecision::new(subject.object.clone(), engine.decided(plane, subject));
+        let decisions = leaders.par_iter().map(decision).collect();
+        Self { numbers, decisions }
+    }
+
+    /// The decision of the group of the subject at an index. A finding shows the template that it is about, so
+    /// a decision with findings holds for one subject only.
+    pub(crate) fn get(&self, at: usize) -> Option<&GroupDecision> {
+        let number = self.numbers.get(at).copied().flatten()?;
+        self.decisions.get(number).filter(|decision| decision.rest.findings.is_empty())
+    }
+}
+
 /// Decides about each subject, in the same order.
-pub(super) fn decide(
+pub(crate) fn decide(
     engine: &Engine<'_>,
     plane: &dyn ControlPlane,
     all: &[Group<'_>],

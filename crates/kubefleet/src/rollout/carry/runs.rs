@@ -1,0 +1,203 @@
+//! The update runs of a placement.
+//!
+//! Facts: a run updates all clusters of its placement to the resources that it was initialized with, whatever the repo
+//! renders meanwhile. A run that is removed leaves the clusters as they are. A run that has ended is never continued.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::{ClusterRollout, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep};
+use federate_kubernetes::Object;
+use federate_repo::Role;
+
+use super::hub::{open_requests, token};
+use super::memory::{Memory, RunMemory, fixed};
+use super::report::Report;
+use super::{Carrying, clusters};
+use crate::NAME;
+use crate::rollout::run::status::RunStatus;
+use crate::rollout::run::{self, HubObjects, Next, Write};
+use crate::version::{ResourceSnapshots, RunState};
+
+/// A run is reconciled so often in one step at most; each time, it looks at a cluster or finishes a stage.
+const MOST: usize = 10_000;
+
+impl Carrying<'_> {
+    pub(super) fn by_runs(&self, rollout: &mut PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
+        let mut memory: Memory = rollout.recall();
+        memory.follow(self.placement, rollout, moment);
+        let runs: BTreeMap<&str, &Object> = self.runs().map(|run| (run.id.name.as_str(), run)).collect();
+        memory.runs.retain(|name, _| runs.contains_key(name.as_str()));
+        let by_placement = self.behaviour.resource_snapshots == ResourceSnapshots::ByPlacement;
+        if by_placement {
+            memory.take(moment);
+        }
+        let mut steps = Vec::new();
+        for (name, run) in runs {
+            let mut known = memory
+                .runs
+                .remove(name)
+                .unwrap_or_else(|| RunMemory { fixed: fixed(run), ..RunMemory::default() });
+            let step = match self.refuses(run, &known) {
+                Some(why) => Some(Report::Refused(why).step(self, rollout, (run, &known, moment))),
+                None if known.is_over() => {
+                    let report = Report::of(&known, None);
+                    report.map(|report| report.step(self, rollout, (run, &known, moment)))
+                }
+                None => {
+                    run.text(&["spec", "state"]).clone_into(&mut known.state);
+                    let mut ended = self.reconcile(run, &mut known, &mut memory, rollout, moment);
+                    // A run sees an approval after it has asked for it.
+                    while is_approved(run, &known, moment) {
+                        let before = known.status.clone();
+                        ended = self.reconcile(run, &mut known, &mut memory, rollout, moment);
+                        if known.status == before {
+                            break;
+                        }
+                    }
+                    Report::of(&known, Some(ended))
+                        .map(|report| report.step(self, rollout, (run, &known, moment)))
+                }
+            };
+            known.shorten();
+            memory.runs.insert(name.to_owned(), known);
+            steps.extend(step);
+        }
+        memory.forget(rollout);
+        rollout.remember(&memory);
+        // A run that goes on says more than one that has failed before.
+        let open = steps.iter().position(|step| step.progress != RolloutProgress::Halted);
+        match open.or_else(|| (!steps.is_empty()).then_some(0)) {
+            Some(first) => steps.swap_remove(first),
+            None => self.without_run(rollout, moment),
+        }
+    }
+
+    /// The runs of the placement.
+    fn runs(&self) -> impl Iterator<Item = &Object> {
+        let id = &self.placement.id;
+        let kind = if id.namespace.is_some() { "StagedUpdateRun" } else { "ClusterStagedUpdateRun" };
+        let runs = self.repo.claimed(NAME, Role::Other).filter(move |o| o.id.kind == kind);
+        runs.filter(|o| o.id.namespace == id.namespace && o.text(&["spec", "placementName"]) == id.name)
+    }
+
+    /// Why admission refuses the run as it is now in the repo.
+    fn refuses(&self, run: &Object, known: &RunMemory) -> Option<String> {
+        let state = run.text(&["spec", "state"]);
+        let initial = |state: &str| matches!(state, "" | "Initialize");
+        let obeyed = self.behaviour.run_state == RunState::Obeyed;
+        if known.fixed != fixed(run) {
+            return Some(
+                "its placement, strategy and resources cannot be changed: give the run another name"
+                    .to_owned(),
+            );
+        }
+        if !obeyed || known.status.conditions.is_empty() || known.is_over() {
+            return None;
+        }
+        match (known.state.as_str(), state) {
+            (before, "Stop") if initial(before) => {
+                Some("its state cannot change from Initialize to Stop".to_owned())
+            }
+            (before, now) if !initial(before) && initial(now) => {
+                Some(format!("its state cannot change from {before} to Initialize"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reconciles a run until it waits. Returns when it continues.
+    fn reconcile(
+        &self,
+        run: &Object,
+        known: &mut RunMemory,
+        memory: &mut Memory,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Next {
+        if known.status.conditions.is_empty() {
+            moment.revision.clone_into(&mut known.revision);
+            if run.text(&["spec", "resourceSnapshotIndex"]).is_empty() {
+                memory.take(moment);
+            }
+        }
+        let mut hub = self.hub(run, known, memory, rollout, moment);
+        let mut next = Ok(Next::Event);
+        let mut writes = Vec::new();
+        for _ in 0..MOST {
+            next = run::reconcile(&mut hub, &run.id, moment.now, &self.behaviour);
+            let object = hub.get(&run.id.kind, run.id.namespace.as_deref(), &run.id.name);
+            let status = object.and_then(|object| RunStatus::read(object).ok()).unwrap_or_default();
+            let written = hub.take_writes();
+            // Clusters that are up to date need no time.
+            let sends =
+                written.iter().any(|write| matches!(write, Write::Binding(_) | Write::DeletedBinding(_)));
+            let goes_on = !sends && status != known.status;
+            known.status = status;
+            writes.extend(written);
+            if !goes_on || !matches!(next, Ok(Next::After(_))) {
+                break;
+            }
+        }
+        for write in writes {
+            match write {
+                Write::Binding(name) => self.release(&hub, &name, memory, rollout, moment),
+                Write::DeletedBinding(name) => {
+                    let left = self.cluster_of(&hub, &name).and_then(|name| rollout.clusters.get_mut(&*name));
+                    if let Some(cluster) = left {
+                        (cluster.leaving, cluster.since) = (true, Some(moment.now));
+                    }
+                }
+                Write::NewApproval(_) | Write::Approval(_) => {}
+            }
+        }
+        next.unwrap_or_else(|error| Next::Retry(error.to_string()))
+    }
+
+    fn cluster_of(&self, hub: &HubObjects, binding: &str) -> Option<String> {
+        let (kind, namespace) = (self.kinds().binding, self.placement.id.namespace.as_deref());
+        Some(hub.get(kind, namespace, binding)?.text(&["spec", "targetCluster"]).to_owned())
+    }
+
+    /// Notes the resources that a run releases to a cluster.
+    fn release(
+        &self,
+        hub: &HubObjects,
+        binding: &str,
+        memory: &Memory,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) {
+        let (kind, namespace) = (self.kinds().binding, self.placement.id.namespace.as_deref());
+        let Some(binding) = hub.get(kind, namespace, binding) else { return };
+        let snapshot = binding.text(&["spec", "resourceSnapshotName"]);
+        let index = snapshot
+            .strip_prefix(&format!("{}-", self.placement.id.name))
+            .and_then(|rest| rest.strip_suffix("-snapshot"));
+        let Some(revision) = index.and_then(|index| memory.revision(index)) else { return };
+        let name = binding.text(&["spec", "targetCluster"]);
+        // The digest of what a former revision renders is not known any more.
+        let digest = moment.resources.clusters.get(name).filter(|_| revision == moment.revision);
+        let digest = digest.map_or("", String::as_str);
+        rollout.clusters.insert(name.into(), ClusterRollout::released(revision, digest, moment.now));
+    }
+
+    /// No run is under way.
+    fn without_run(&self, rollout: &PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
+        let step = self.step(rollout, moment.revision);
+        let left = rollout.clusters.keys().filter(|name| !self.row.clusters.has(name)).count();
+        let total = self.row.clusters.len() + left;
+        let waiting = total - step.updated;
+        if waiting == 0 {
+            return step;
+        }
+        let (id, waits) = (&self.placement.id, if waiting == 1 { "waits" } else { "wait" });
+        let message = format!("{id}: {waiting} of {} {waits} for an update run", clusters(total));
+        RolloutStep { progress: RolloutProgress::Idle, message, ..step }
+    }
+}
+
+/// Whether a request of a run is approved that it has not seen yet.
+fn is_approved(run: &Object, known: &RunMemory, moment: &RolloutMoment<'_>) -> bool {
+    open_requests(&known.status)
+        .any(|task| moment.approvals.contains(&token(&run.id, known, &task.approval_request_name)))
+}

@@ -1,0 +1,348 @@
+//! Rollouts that the policies of the repo ask for themselves: `KubeFleet`'s update runs and rolling strategies.
+//!
+//! The control plane says which clusters get the resources of which policy next, and this module sends them and notes what
+//! became of it. Until then, a cluster keeps the objects that the policy sent it by a former revision: they are neither
+//! changed nor pruned, and compared with that revision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use federate_dialect::{
+    ClusterRollout, Plan, PolicyResources, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep,
+};
+use federate_engine::actions::RepoRef;
+use federate_kubernetes::ObjectRef;
+use federate_session::Session;
+use jiff::Timestamp;
+
+use super::carry_out::{LOOK, PAUSE};
+use super::policies::{count_clusters, groups, note, objects, resources};
+use crate::api::Apply;
+use crate::backoff::{Backoffs, count};
+use crate::members::Members;
+use crate::opened::{FormerSessions, SessionCache};
+use crate::outcome::Outcome;
+use crate::polled::PolledSource;
+use crate::round::{Round, RoundError, names};
+use crate::state::SyncState;
+use crate::status::{Reason, RolloutStatus};
+
+/// What is carried out.
+pub(crate) struct Target<'t> {
+    pub(crate) apply: &'t Apply,
+    pub(crate) session: &'t Session,
+    pub(crate) repo: Option<RepoRef>,
+    /// The revision: a commit, a tag object, or the digest of a folder.
+    pub(crate) tip: &'t str,
+    /// The revision, as it is shown to people.
+    pub(crate) name: &'t str,
+}
+
+impl Round<'_> {
+    /// How clusters are updated, if policies of the repo may limit that. The flag says whether rolling strategies count.
+    fn by_policies(&self) -> Option<(&Apply, bool)> {
+        let apply = self.spec.apply.as_ref()?;
+        match &self.spec.rollout {
+            None => Some((apply, false)),
+            Some(rollout) => rollout.by_placements.then_some((apply, true)),
+        }
+    }
+
+    /// Whether rollouts of policies are under way.
+    pub(crate) fn rolls_policies(&self, state: &SyncState<'_>) -> bool {
+        self.by_policies().is_some() && !state.record.policies.is_empty()
+    }
+
+    /// Begins the rollouts that a new revision asks for, and forgets those that have no policy any more. `kept` is the
+    /// plan of the revision before, which was `former`.
+    pub(crate) fn start_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        session: &Session,
+        (kept, former): (Option<&Plan>, Option<&str>),
+        tip: &str,
+    ) {
+        let Some((_, rolling)) = self.by_policies() else { return state.record.policies.clear() };
+        let engine = session.engine();
+        let limits = |dialect: &str, policy: &ObjectRef| {
+            engine.plane(dialect).is_some_and(|plane| plane.limits_rollout(policy, rolling))
+        };
+        let rows = session.plan().placements.iter();
+        let limited: BTreeSet<&ObjectRef> =
+            rows.filter(|row| limits(&row.dialect, &row.object)).map(|row| &row.object).collect();
+        let policies = &mut state.record.policies;
+        policies.retain(|_, rollout| limited.contains(&rollout.policy));
+        let known: BTreeSet<&str> = names(session).collect();
+        for rollout in policies.values_mut() {
+            rollout.clusters.retain(|name, _| known.contains(&**name));
+        }
+        for policy in limited {
+            let key = policy.to_string();
+            if policies.contains_key(&key) {
+                continue;
+            }
+            // Without limits, the former revision was sent to all clusters.
+            let mut rollout = PolicyRollout::new(policy.clone());
+            let row = kept.and_then(|kept| kept.placements.iter().find(|row| row.object == *policy));
+            for (placed, former) in
+                row.iter().flat_map(|row| row.clusters.iter()).zip(former.into_iter().cycle())
+            {
+                let cluster = ClusterRollout {
+                    available: Some(Timestamp::now()),
+                    ..ClusterRollout::released(former, "", Timestamp::now())
+                };
+                rollout.clusters.insert(placed.name.clone(), ClusterRollout { since: None, ..cluster });
+            }
+            policies.insert(key, rollout);
+        }
+        if let Some((kept, former)) = kept.zip(former.filter(|former| *former != tip)) {
+            let mut sent = objects(session, kept);
+            for (key, rollout) in policies {
+                rollout.objects.insert(former.to_owned(), sent.remove(key).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Goes on with rollouts that are under way.
+    pub(crate) fn go_on_with_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        PolledSource { opened, name, tip, .. }: &PolledSource,
+    ) -> Result<Outcome, RoundError> {
+        let session = self.accepted(state, sessions, opened)?;
+        let repo = self.repo(opened);
+        self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+        let ended = self.roll_out_policies(state, sessions, (&session, repo.clone()), (tip, name));
+        sessions.put_accepted(opened, session, repo);
+        ended
+    }
+
+    /// Takes as many steps of all rollouts as can be taken now, and sends everything that no policy limits.
+    pub(crate) fn roll_out_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        (session, repo): (&Session, Option<RepoRef>),
+        (tip, name): (&str, &str),
+    ) -> Result<Outcome, RoundError> {
+        let Some((apply, rolling)) = self.by_policies() else {
+            return Ok(Outcome::done("there is nothing to roll out"));
+        };
+        if self.turn.shares().is_some() {
+            let message = "several replicas that share the clusters (--shared) cannot carry out the rollouts of \
+                           placements: set `rollout.stages`, or run without --shared";
+            return Err(RoundError::new(Reason::ReconciliationFailed, message));
+        }
+        let target = &Target { apply, session, repo, tip, name };
+        let resources = resources(target.session, &state.record.policies);
+        loop {
+            let steps = self.step(state, target, &resources, rolling);
+            let used: BTreeSet<String> =
+                state.record.policies.values().flat_map(|r| r.used().cloned().collect::<Vec<_>>()).collect();
+            state.forget_formers(&used)?;
+            sessions.formers.retain(|revision, _| used.contains(revision));
+            // A process that is killed knows what it was about to send.
+            state.save()?;
+            if !self.send(state, sessions, target)? {
+                return self.policies_outcome(state, sessions, target, &steps);
+            }
+        }
+    }
+
+    /// Lets control planes continue the rollouts.
+    fn step(
+        &self,
+        state: &mut SyncState<'_>,
+        target: &Target<'_>,
+        resources: &BTreeMap<String, PolicyResources>,
+        rolling: bool,
+    ) -> Vec<RolloutStep> {
+        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let engine = target.session.engine();
+        let none = PolicyResources::default();
+        let mut steps = Vec::new();
+        for row in &target.session.plan().placements {
+            let key = row.object.to_string();
+            let Some(rollout) = state.record.policies.get_mut(&key) else { continue };
+            let moment = RolloutMoment {
+                now: Timestamp::now(),
+                rolling,
+                revision: target.tip,
+                resources: resources.get(&key).unwrap_or(&none),
+                approvals: &approvals,
+            };
+            let step = engine.plane(&row.dialect).and_then(|plane| plane.carry_out(row, rollout, &moment));
+            let used: BTreeSet<String> = rollout.used().cloned().collect();
+            let leaving = rollout.clusters.values().filter(|cluster| cluster.leaving);
+            let leaving: BTreeSet<String> = leaving.map(|cluster| cluster.revision.clone()).collect();
+            rollout.objects.retain(|revision, _| used.contains(revision) || leaving.contains(revision));
+            steps.extend(step);
+        }
+        steps
+    }
+
+    /// Sends what was released to clusters, and everything that no policy limits to those that do not have it yet.
+    /// Returns whether a cluster has got or lost the resources of a policy.
+    fn send(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+    ) -> Result<bool, RoundError> {
+        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
+        let all = || names(target.session).map(str::to_owned).collect();
+        let open = state.record.policies.values().flat_map(|rollout| &rollout.clusters);
+        let open: BTreeSet<String> =
+            open.filter(|(_, cluster)| cluster.is_open()).map(|(name, _)| name.to_string()).collect();
+        let clusters: BTreeSet<String> = pending.unwrap_or_else(all).union(&open).cloned().collect();
+        let now = Instant::now();
+        if !clusters.iter().any(|name| sessions.clusters.is_due(name, now)) {
+            return Ok(false);
+        }
+        self.must_lead()?;
+        let mut changed = self.send_formers(state, sessions, target)?;
+        let members = self.members(target.session, target.repo.clone(), state);
+        let wait = if open.is_empty() { self.spec.wait(target.apply) } else { Some(LOOK) };
+        let actions = members.update(target.apply, &clusters, wait, &mut sessions.clusters)?;
+        let sent = objects(target.session, target.session.plan());
+        changed |= note(&mut state.record.policies, &actions, |key, cluster, rollout| {
+            let of_former = rollout.objects.values().flatten();
+            let objects = match sent.get(key).filter(|_| !cluster.leaving) {
+                Some(sent) => sent.iter().cloned().collect(),
+                None if cluster.leaving => of_former.cloned().collect(),
+                None => BTreeSet::new(),
+            };
+            (cluster.leaving || cluster.revision == target.tip).then_some(objects)
+        });
+        // What was released becomes healthy in its own time.
+        for name in &open {
+            if sessions.clusters.is_unhealthy(name) {
+                sessions.clusters.clear(name);
+            }
+        }
+        let failing: BTreeSet<String> = sessions.clusters.causes().map(|(name, _)| name.clone()).collect();
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.pending = Some(failing);
+        }
+        state.save()?;
+        Ok(changed)
+    }
+
+    /// Sends what runs that began with a former revision have released.
+    fn send_formers(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+    ) -> Result<bool, RoundError> {
+        let is_open = |cluster: &ClusterRollout| cluster.is_open() && !cluster.leaving;
+        let mut changed = false;
+        for group in groups(&state.record.policies, target.tip, is_open) {
+            self.open_former(state, &mut sessions.formers, &group.revision)?;
+            let Some((session, repo)) = sessions.formers.get(&group.revision) else { continue };
+            let members = self.members(session, repo.clone(), state);
+            let awaiting = Some(group.others(session));
+            let members = Members { awaiting, also: true, ..members };
+            let actions =
+                members.update(target.apply, &group.clusters, Some(LOOK), &mut sessions.clusters)?;
+            changed |= note(&mut state.record.policies, &actions, |key, cluster, _| {
+                let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
+                is_this.then(|| group.objects.clone())
+            });
+        }
+        Ok(changed)
+    }
+
+    /// The outcome of a round after which nothing can be sent for now.
+    fn policies_outcome(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+        steps: &[RolloutStep],
+    ) -> Result<Outcome, RoundError> {
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        let members = self.members(target.session, target.repo.clone(), state);
+        let ended = members.end(&sessions.clusters, &mut state.record.status);
+        count_clusters(&mut state.record.status, &state.record.policies, target.tip);
+        let shown =
+            |step: &&RolloutStep| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle);
+        let first = steps
+            .iter()
+            .filter(shown)
+            .max_by_key(|step| matches!(step.progress, RolloutProgress::Approval(_)));
+        state.record.status.rollout = first.map(|step| RolloutStatus {
+            revision: step.revision.clone(),
+            object: Some(step.object.to_string()),
+            stage: step.stage.clone(),
+            updated: step.updated,
+            approval: match &step.progress {
+                RolloutProgress::Approval(token) => Some(token.clone()),
+                _ => None,
+            },
+        });
+        let said = |step: &RolloutStep| match &step.progress {
+            RolloutProgress::Done => None,
+            RolloutProgress::Approval(token) => {
+                let name = &self.loaded.sync.metadata.name;
+                let message = &step.message;
+                Some(format!(
+                    "{message}; waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
+                ))
+            }
+            _ => Some(step.message.clone()),
+        };
+        if let Some(halted) = steps.iter().find(|step| step.progress == RolloutProgress::Halted) {
+            return Err(RoundError::new(
+                Reason::RolloutHalted,
+                format!("the rollout is halted: {}", halted.message),
+            ));
+        }
+        ended?;
+        let messages: Vec<String> = steps.iter().filter_map(said).collect();
+        if first.is_none() {
+            Self::done(state, target.repo.as_ref(), target.name);
+            let clusters = count(target.session.clusters().len(), "cluster");
+            let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
+            return Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&all.join("; ")) });
+        }
+        let now = Timestamp::now();
+        let times = steps.iter().filter_map(|step| step.next);
+        let waits = times.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
+        let open = state.record.policies.values().flat_map(|rollout| rollout.clusters.values());
+        let look = open.clone().any(ClusterRollout::is_open).then_some(PAUSE);
+        sessions.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
+        let message = format!("rolling out {}: {}", target.name, messages.join("; "));
+        Ok(Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() })
+    }
+
+    /// Compares the objects that clusters have by former revisions with these.
+    pub(crate) fn compare_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        (formers, backoffs): (&mut FormerSessions, &mut Backoffs),
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<(), RoundError> {
+        let Some(tip) = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()) else {
+            return Ok(());
+        };
+        let mut ended = Ok(());
+        for mut group in groups(&state.record.policies, &tip, |cluster| !cluster.is_open()) {
+            group.clusters.retain(|name| only.is_none_or(|only| only.contains(name)));
+            if group.clusters.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.open_former(state, formers, &group.revision) {
+                tracing::warn!(sync = self.name(), revision = group.revision, %error, "objects are not compared");
+                continue;
+            }
+            let Some((session, repo)) = formers.get(&group.revision) else { continue };
+            let members = self.members(session, repo.clone(), state);
+            let members = Members { objects: Some(&group.objects), awaiting: None, also: true, ..members };
+            let compared = members.drift(Some(&group.clusters), backoffs, &mut state.record.status);
+            ended = ended.and(compared.map(drop));
+        }
+        ended
+    }
+}

@@ -1,0 +1,209 @@
+//! What clusters have of policies: which objects wait for their turn, what a revision renders for a policy, and what became of
+//! objects that were sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_dialect::{ClusterRollout, Plan, PolicyResources, PolicyRollout, PolicyRollouts};
+use federate_engine::actions::{Action, ActionKind, Actions, Outcome as ActionOutcome};
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_session::{AwaitingObjects, Session};
+use jiff::Timestamp;
+
+use crate::state::digest;
+use crate::status::Status;
+
+/// How many characters of a digest are kept: enough to tell revisions of one policy apart.
+const DIGEST: usize = 16;
+
+/// Clusters that have the objects of a policy by a former revision.
+pub(crate) struct Group {
+    pub(crate) policy: String,
+    pub(crate) revision: String,
+    pub(crate) clusters: BTreeSet<String>,
+    pub(crate) objects: BTreeSet<ObjectRef>,
+}
+
+impl Group {
+    /// All other objects that its clusters would have by its revision.
+    pub(crate) fn others(&self, session: &Session) -> AwaitingObjects {
+        let others = session.plan().placements.iter().filter(|row| !self.objects.contains(&row.object));
+        let clusters: BTreeSet<ClusterName> = self.clusters.iter().map(|name| name.as_str().into()).collect();
+        others.map(|row| (row.object.clone(), clusters.clone())).collect()
+    }
+}
+
+/// The clusters, of those in question, that have the objects of policies by former revisions.
+pub(crate) fn groups(
+    policies: &PolicyRollouts,
+    tip: &str,
+    which: impl Fn(&ClusterRollout) -> bool,
+) -> Vec<Group> {
+    let mut groups: BTreeMap<(&String, &String), BTreeSet<String>> = BTreeMap::new();
+    for (key, rollout) in policies {
+        for (name, cluster) in &rollout.clusters {
+            if cluster.revision != tip && which(cluster) {
+                groups.entry((key, &cluster.revision)).or_default().insert(name.to_string());
+            }
+        }
+    }
+    let group = |((key, revision), clusters): ((&String, &String), _)| {
+        let objects = policies.get(key).and_then(|rollout| rollout.objects.get(revision));
+        let objects = objects.into_iter().flatten().cloned().collect();
+        Group { policy: key.clone(), revision: revision.clone(), clusters, objects }
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// Notes what became of resources that were released, in each cluster in which something was done. `sent` are the objects
+/// of a policy that count, if they were sent. Returns whether anything has changed for a cluster.
+pub(crate) fn note(
+    policies: &mut PolicyRollouts,
+    actions: &Actions,
+    sent: impl Fn(&String, &ClusterRollout, &PolicyRollout) -> Option<BTreeSet<ObjectRef>>,
+) -> bool {
+    let (now, mut changed) = (Timestamp::now(), false);
+    for (key, rollout) in policies {
+        let mut gone = BTreeSet::new();
+        let open: Vec<ClusterName> = rollout
+            .clusters
+            .iter()
+            .filter(|(_, cluster)| cluster.is_open())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in open {
+            let Some(report) = actions.clusters.iter().find(|report| report.name == name) else { continue };
+            let Some(cluster) = rollout.clusters.get(&name) else { continue };
+            let Some(objects) = sent(key, cluster, rollout) else { continue };
+            let here = actions.actions.iter().filter(|action| action.cluster == name);
+            let leaves = cluster.leaving;
+            let mut wrong = here.filter(|action| {
+                let is_wrong = match action.outcome {
+                    ActionOutcome::Failed => true,
+                    // Namespaces and claims stay.
+                    ActionOutcome::NotTried if leaves => action.action == ActionKind::Delete,
+                    // An object that is not adopted, but is as rendered, is not an error.
+                    ActionOutcome::NotTried => {
+                        action.action != ActionKind::Conflict || !action.diffs.is_empty()
+                    }
+                    ActionOutcome::Planned | ActionOutcome::Done => false,
+                };
+                is_wrong && objects.contains(&action.object)
+            });
+            let why = |action: &Action| {
+                let why = action.error.as_ref().or(action.reason.as_ref());
+                format!("{}: {}", action.object, why.map_or("not tried", String::as_str))
+            };
+            let unhealthy = wrong.clone().all(|action| action.unhealthy);
+            let failed =
+                report.error.clone().or_else(|| wrong.clone().find(|action| !action.unhealthy).map(why));
+            let is_done = failed.is_none() && wrong.next().is_none();
+            let Some(cluster) = rollout.clusters.get_mut(&name) else { continue };
+            let before = cluster.clone();
+            cluster.failed = failed.filter(|_| !unhealthy || report.error.is_some());
+            if is_done && cluster.leaving {
+                gone.insert(name.clone());
+            } else if is_done {
+                cluster.available = Some(now);
+            }
+            changed |= *cluster != before;
+        }
+        changed |= !gone.is_empty();
+        rollout.clusters.retain(|name, _| !gone.contains(name));
+    }
+    changed
+}
+
+/// The objects that policies send by a plan, by policy.
+pub(crate) fn objects(session: &Session, plan: &Plan) -> BTreeMap<String, Vec<ObjectRef>> {
+    let mut objects: BTreeMap<String, Vec<ObjectRef>> = BTreeMap::new();
+    for row in &plan.placements {
+        let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
+        for sender in dialect.senders(row).into_iter().filter(|sender| sender.policy != row.object) {
+            objects.entry(sender.policy.to_string()).or_default().push(row.object.clone());
+        }
+    }
+    objects
+}
+
+/// The objects that wait in clusters: those of policies that have not been released to them, and those that they have by
+/// a former revision.
+pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) -> AwaitingObjects {
+    let mut awaiting = AwaitingObjects::new();
+    if policies.is_empty() {
+        return awaiting;
+    }
+    let waits = |cluster: Option<&ClusterRollout>| {
+        cluster.is_none_or(|cluster| !cluster.leaving && cluster.revision != tip)
+    };
+    for row in &session.plan().placements {
+        let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
+        for sender in dialect.senders(row) {
+            let Some(rollout) = policies.get(&sender.policy.to_string()) else { continue };
+            let clusters = sender.clusters.into_iter().filter(|name| waits(rollout.clusters.get(name)));
+            let clusters: Vec<ClusterName> = clusters.collect();
+            if !clusters.is_empty() {
+                awaiting.entry(row.object.clone()).or_default().extend(clusters);
+            }
+        }
+    }
+    for rollout in policies.values() {
+        for (name, cluster) in rollout.clusters.iter().filter(|(_, cluster)| waits(Some(cluster))) {
+            for object in rollout.objects.get(&cluster.revision).into_iter().flatten() {
+                awaiting.entry(object.clone()).or_default().insert(name.clone());
+            }
+        }
+    }
+    awaiting
+}
+
+/// The digests of what a session renders for policies.
+pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMap<String, PolicyResources> {
+    let mut texts: BTreeMap<&ObjectRef, Vec<(String, &[ClusterName])>> = BTreeMap::new();
+    for manifest in &session.rendering().manifests {
+        let text = digest([manifest.text.as_bytes()]);
+        texts.entry(&manifest.object).or_default().push((text, &manifest.clusters));
+    }
+    let mut parts: BTreeMap<String, BTreeMap<ClusterName, Vec<String>>> = BTreeMap::new();
+    for row in &session.plan().placements {
+        let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
+        for sender in dialect.senders(row) {
+            let key = sender.policy.to_string();
+            if !policies.contains_key(&key) {
+                continue;
+            }
+            let of_policy = parts.entry(key).or_default();
+            for (text, clusters) in texts.get(&row.object).into_iter().flatten() {
+                for name in clusters.iter().filter(|name| sender.clusters.contains(name)) {
+                    of_policy.entry(name.clone()).or_default().push(format!("{} {text}", row.object));
+                }
+            }
+        }
+    }
+    let short = |texts: &mut dyn Iterator<Item = &[u8]>| {
+        let mut all = digest(texts);
+        all.truncate(DIGEST);
+        all
+    };
+    let resources = parts.into_iter().map(|(key, clusters)| {
+        let clusters: BTreeMap<ClusterName, String> = clusters
+            .into_iter()
+            .map(|(name, texts)| (name, short(&mut texts.iter().map(String::as_bytes))))
+            .collect();
+        let pairs = clusters.iter().flat_map(|(name, digest)| [name.as_bytes(), digest.as_bytes()]);
+        let digest = short(&mut pairs.into_iter());
+        (key, PolicyResources { digest, clusters })
+    });
+    resources.collect()
+}
+
+/// Counts the clusters that rollouts are updating, and those that they have not reached.
+pub(crate) fn count_clusters(status: &mut Status, policies: &PolicyRollouts, tip: &str) {
+    let Some(counts) = &mut status.clusters else { return };
+    let all = || policies.values().flat_map(|rollout| &rollout.clusters);
+    let open: BTreeSet<_> =
+        all().filter(|(_, c)| c.is_open() && c.failed.is_none()).map(|(name, _)| name).collect();
+    let behind = all().filter(|(name, c)| c.revision != tip && !open.contains(name));
+    let behind: BTreeSet<_> = behind.map(|(name, _)| name).collect();
+    (counts.wait_applied, counts.pending) = (open.len(), behind.len());
+    counts.ready = counts.ready.saturating_sub(open.len() + behind.len());
+}
