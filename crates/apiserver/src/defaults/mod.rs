@@ -100,8 +100,13 @@ fn endpoints(object: &mut Value) {
 
 fn service(spec: &mut Value) {
     default(spec, "sessionAffinity", || json!("None"));
-    if text(spec, "sessionAffinity") == "ClientIP" {
-        default(below(below(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", || json!(10800));
+    match text(spec, "sessionAffinity") {
+        "ClientIP" => {
+            let client = below(below(spec, "sessionAffinityConfig"), "clientIP");
+            default(client, "timeoutSeconds", || json!(10800));
+        }
+        "None" => drop(spec.as_object_mut().map(|spec| spec.shift_remove("sessionAffinityConfig"))),
+        _ => {}
     }
     default(spec, "type", || json!("ClusterIP"));
     for port in items(spec, "ports") {
@@ -233,6 +238,17 @@ mod tests {
         assert_eq!(base64(b"fo"), "Zm8=");
         assert_eq!(base64(b"foo"), "Zm9v");
         assert_eq!(base64(b"not-a-secret"), "bm90LWEtc2VjcmV0");
+    }
+
+    #[test]
+    fn without_affinity_there_is_no_timeout_of_it() {
+        let config = json!({"clientIP": {"timeoutSeconds": 10800}});
+        let mut object = json!({"spec": {"sessionAffinityConfig": config}});
+        fill("Service", &mut object);
+        assert_eq!(object.pointer("/spec/sessionAffinityConfig"), None);
+        object["spec"]["sessionAffinity"] = json!("ClientIP");
+        fill("Service", &mut object);
+        assert_eq!(object["spec"]["sessionAffinityConfig"], config);
     }
 
     #[test]
