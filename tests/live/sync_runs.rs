@@ -91,7 +91,7 @@ fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
         "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
-            "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m", "retryInterval": "10ms",
+            "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m",
             "apply": {"pruneLimit": 100}, "drift": {"mode": "correct"},
         },
     });
