@@ -133,12 +133,12 @@ impl Engine<'_> {
         let subjects = plane.subjects();
         let known = |subject: &Subject| kept.as_deref()?.get(dialect, &subject.object);
         let groups = Groups::new(self, plane, &subjects, |subject| known(subject).is_none());
-        let decide = |(at, subject): (usize, &Subject)| match known(subject) {
-            Some(decided) => (decided.clone(), false),
-            None => {
-                let group = groups.get(at).map(|decision| decision.of(&subject.object));
-                (group.unwrap_or_else(|| self.decided(plane, subject)), subject.reads == Reads::Subject)
+        let decide = |(at, subject): (usize, &Subject)| {
+            if let Some(decided) = known(subject) {
+                return (decided.clone(), false);
             }
+            let group = groups.get(at).map(|decision| decision.of(&subject.object));
+            (group.unwrap_or_else(|| self.decided(plane, subject)), subject.reads == Reads::Subject)
         };
         let decided: Vec<(Decided, bool)> = subjects.par_iter().enumerate().map(decide).collect();
         let mut all = Decided::default();

@@ -43,13 +43,12 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
         if only.is_some_and(|only| !only.contains(&manifest.object)) {
             return None;
         }
-        let body = match &manifest.value {
-            Some(value) => value.clone(),
-            None => {
-                let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
-                prepare(&mut body);
-                body.into()
-            }
+        let body = if let Some(value) = &manifest.value {
+            value.clone()
+        } else {
+            let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+            prepare(&mut body);
+            body.into()
         };
         let clusters = manifest.clusters.clone();
         Some(Desired {
