@@ -57,13 +57,13 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     decided
 }
 
-/// Everything that a decision reads of its template, as a text; `None` if an interpreter's script fails, or the template
-/// has a finding of its own.
+/// Everything that a decision reads of its template, as a text; `None` if a script has to read it, which takes longer than
+/// the decision, or the template has a finding of its own.
 pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
-    if never_sent(template).is_some() {
+    let id = &template.id;
+    if plane.interpreter.counts(id) || never_sent(template).is_some() {
         return None;
     }
-    let id = &template.id;
     let winner = match matching::reserved(template) {
         Some(_) => None,
         None => plane.policies.matches(template).first().map(|m| m.policy),

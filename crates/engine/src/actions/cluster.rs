@@ -8,8 +8,9 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
+use super::cached::CachedCreate;
 use super::controlled::remove_controlled;
-use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide, with_fields};
+use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
 use super::{Action, ActionKind, Outcome};
 use crate::{Engine, Manifest, Rendering};

@@ -1,10 +1,11 @@
 //! The decision about one object in one cluster.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
+use super::cached::CachedCreate;
 use super::cluster::prepare;
 use super::overlay::{overlaid, project};
 use super::ownership::{Owner, handed_over, is_member, owner};
@@ -123,39 +124,6 @@ pub struct Target<'w> {
     pub reconcile: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
     /// Whether its control plane surely leaves a managed object alone that is as it was applied.
     pub keeps_applied: bool,
-}
-
-/// The body that is applied, and the result of creating the object: computed once for all clusters.
-#[derive(Clone, Debug, Default)]
-pub struct CachedCreate {
-    metadata: OnceLock<Value>,
-    body: OnceLock<Arc<Value>>,
-    result: OnceLock<Created>,
-}
-
-/// A new object as it is shown.
-type Created = Result<Option<Arc<Value>>, Failure>;
-
-impl CachedCreate {
-    /// The body with the label of the `ApplySet`.
-    fn body(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Arc<Value> {
-        self.body.get_or_init(|| Arc::new(rules.inventory.labelled(target.body)))
-    }
-
-    /// The metadata of that body.
-    pub(super) fn metadata(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Value {
-        let labelled = || rules.inventory.labelled(&json!({"metadata": target.body.get("metadata")}));
-        self.metadata.get_or_init(|| labelled().get_mut("metadata").map(Value::take).unwrap_or_default())
-    }
-
-    fn result(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {
-        let create = || {
-            let result = applied(None, self.body(target, rules), &rules.write(target.kind));
-            result.map(|result| rules.shown(result))
-        };
-        // The CRD of a custom resource, and so its schema, may differ between clusters.
-        if target.kind.custom.is_some() { create() } else { self.result.get_or_init(create).clone() }
-    }
 }
 
 /// A decision about an object.

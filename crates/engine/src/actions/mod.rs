@@ -18,6 +18,7 @@ use ownership::PART_OF;
 mod answer;
 mod autoscaled;
 pub mod blame;
+mod cached;
 pub mod cluster;
 pub mod controlled;
 mod correct;
@@ -33,7 +34,8 @@ pub mod restart;
 mod steps;
 mod unchanged;
 
-pub use decide::{Adopt, CachedCreate, Decision, Rules, Send, Target, decide};
+pub use cached::CachedCreate;
+pub use decide::{Adopt, Decision, Rules, Send, Target, decide};
 pub use inventory::Inventory;
 pub use replace::Replaced;
 pub use repo_ref::RepoRef;

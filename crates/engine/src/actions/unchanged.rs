@@ -145,7 +145,8 @@ mod tests {
     use federate_kubernetes::{ClusterName, Object};
 
     use super::super::autoscaled::Autoscalers;
-    use super::super::decide::{CachedCreate, decide};
+    use super::super::cached::CachedCreate;
+    use super::super::decide::decide;
     use super::super::{ActionKind, Inventory, MANAGER};
     use super::*;
     use crate::change::DigestKey;

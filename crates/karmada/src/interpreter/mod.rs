@@ -121,6 +121,11 @@ impl<'a> Interpreter<'a> {
         self.scripts(id, Rule::Retention).next().is_some()
     }
 
+    /// Whether a script counts the replicas of a kind.
+    pub(super) fn counts(&self, id: &ObjectRef) -> bool {
+        self.scripts(id, Rule::Replicas).next().is_some()
+    }
+
     /// The names of the customizations that answer for a rule.
     pub(super) fn customizations(&self, id: &ObjectRef, rule: Rule) -> Vec<&'a Object> {
         let most = if rule == Rule::Dependencies { usize::MAX } else { 1 };
