@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use federate_kubernetes::{Finding, Object, Severity};
 
-use super::{Interpreter, OperationInput, Rule, Script};
+use super::{Failed, Interpreter, OperationInput, Rule, Script};
 
 /// The finding for scripts that are not run.
 fn not_run(customization: &Object) -> Finding {
@@ -25,19 +25,27 @@ impl Interpreter<'_> {
     /// Runs the scripts for an object of the repo and returns what fails: rules about templates get the template,
     /// rules about live objects get those that are known.
     pub(crate) fn examine(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
+        let finding = |rule: Rule, object: &Object, failed: &Failed| {
+            let what = format!("is not interpreted by `{}`", rule.field());
+            failed.finding(Severity::Warning, "script-failed", &object.id, &what)
+        };
+        let is_scripted = |rule: Rule, object: &Object| !self.customizations(&object.id, rule).is_empty();
         let mut findings = Vec::new();
+        let workload = self.workload(template);
+        if let Err(failed) = &workload
+            && is_scripted(Rule::Replicas, template)
+        {
+            findings.push(finding(Rule::Replicas, template, failed));
+        }
+        let replicas = workload.ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
         let mut run = |rule: Rule, object: &Object, input: &OperationInput<'_>| {
-            if self.customizations(&object.id, rule).is_empty() {
-                return;
-            }
-            if let Some(Err(failed)) = self.answer(rule, object, input) {
-                let what = format!("is not interpreted by `{}`", rule.field());
-                findings.push(failed.finding(Severity::Warning, "script-failed", &object.id, &what));
+            if is_scripted(rule, object)
+                && let Some(Err(failed)) = self.answer(rule, object, input)
+            {
+                findings.push(finding(rule, object, &failed));
             }
         };
-        let replicas =
-            self.workload(template).ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
-        for rule in [Rule::Replicas, Rule::Components, Rule::Revision, Rule::Dependencies] {
+        for rule in [Rule::Components, Rule::Revision, Rule::Dependencies] {
             run(rule, template, &OperationInput { replicas, ..OperationInput::default() });
         }
         for live in running {
