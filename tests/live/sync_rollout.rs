@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
 
-const A: &str = "/api/v1/namespaces/shop/configmaps/a";
+/// The object that tests roll out.
+pub(crate) const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 /// A repo with a `ConfigMap` for the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
 fn sandbox() -> Sandbox {
@@ -76,14 +77,14 @@ fn approve(revision: &str) -> Value {
 }
 
 /// The values in the clusters; empty where there is none.
-fn values(sandbox: &Sandbox) -> [String; 3] {
+pub(crate) fn values(sandbox: &Sandbox) -> [String; 3] {
     ["c1", "r1", "r2"].map(|cluster| {
         let found = sandbox.has(cluster, A).then(|| sandbox.get(cluster, A));
         found.map(|found| found["data"]["k"].as_str().unwrap().to_owned()).unwrap_or_default()
     })
 }
 
-fn status(sandbox: &Sandbox) -> Value {
+pub(crate) fn status(sandbox: &Sandbox) -> Value {
     let text = fs::read_to_string(sandbox.path("state/default/web/status.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }

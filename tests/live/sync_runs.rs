@@ -9,8 +9,8 @@ use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
+use crate::sync_rollout::{A, status, values};
 
-const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
 
 /// A repo whose placement `web` has this strategy: with the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
@@ -112,19 +112,6 @@ fn command(sandbox: &Sandbox) -> Command {
 
 fn approve(revision: &str, run: &str) -> Value {
     json!({"federate.dev/approve": format!("{revision}-{run}-after-canary")})
-}
-
-/// The values in the clusters; empty where there is none.
-fn values(sandbox: &Sandbox) -> [String; 3] {
-    ["c1", "r1", "r2"].map(|cluster| {
-        let found = sandbox.has(cluster, A).then(|| sandbox.get(cluster, A));
-        found.map(|found| found["data"]["k"].as_str().unwrap().to_owned()).unwrap_or_default()
-    })
-}
-
-fn status(sandbox: &Sandbox) -> Value {
-    let text = fs::read_to_string(sandbox.path("state/default/web/status.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
 }
 
 #[test]

@@ -361,7 +361,7 @@ pub trait ControlPlane: Send + Sync {
     }
 
     /// A key of a subject: decisions about subjects with equal keys are equal but for the name of the object, if
-    /// their rows of the previous plan are equal but for that name, too. Each such decision has no row of another
+    /// their rows of the previous plan are equal but for that name, too; so none or each of them has findings. Each such decision has no row of another
     /// object. `None` where the dialect does not know such a key.
     fn alike(&self, subject: &ObjectRef) -> Option<String> {
         let _ = subject;
