@@ -272,10 +272,7 @@ impl<'r> Reconciler<'r> {
 
     /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
-        let names = self.options.clusters;
-        let selected =
-            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(selected)
+        selected(self.session, self.options.clusters)
     }
 
     /// The custom resources that CRDs among the live and the rendered objects define.
@@ -286,6 +283,12 @@ impl<'r> Reconciler<'r> {
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
     }
+}
+
+/// The clusters of these names; all where there are none.
+fn selected<'s>(session: &'s Session, names: &'s [String]) -> impl Iterator<Item = &'s Cluster> {
+    let selected = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+    session.clusters().iter().filter(selected)
 }
 
 /// What is known about a kind; only its name if no CRD defines it.

@@ -26,6 +26,7 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
+pub mod listed;
 mod overlay;
 pub mod ownership;
 mod replace;
@@ -106,6 +107,24 @@ pub struct Action {
     /// The resulting object; absent where the object is deleted, or where results are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,
+}
+
+impl Action {
+    /// An action without details.
+    fn of(cluster: &ClusterName, object: &ObjectRef, action: ActionKind) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            object: object.clone(),
+            action,
+            restarts_pods: false,
+            diffs: Vec::new(),
+            reason: None,
+            outcome: Outcome::Planned,
+            error: None,
+            unhealthy: false,
+            result: None,
+        }
+    }
 }
 
 /// A field that differs from the desired one.
