@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
 use federate_engine::actions::listed::ListedObject;
-use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Outcome, RepoRef};
+use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
@@ -205,6 +205,8 @@ pub struct ClusterOutcome {
     pub error: Option<String>,
     /// Warnings about the cluster.
     pub notes: Vec<String>,
+    /// What is left behind in the cluster; `None` if that was not looked at.
+    pub orphans: Option<Orphans>,
 }
 
 /// Why something failed.
@@ -322,6 +324,7 @@ fn one(
         actions: Vec::new(),
         error: None,
         notes: Vec::new(),
+        orphans: None,
     };
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(connections.timeout(), async {
@@ -411,6 +414,7 @@ async fn work(
         let mut state = read::read(client, desired, options, Some(decider), early.take()).await?;
         outcome.read = true;
         outcome.notes = parent::check(&state, options)?;
+        let apply_sets = outcome.notes.len();
         outcome.notes.extend(memory::unused(client, &state, options).await?);
         let mut decided = decider.decide(&desired.cluster, &state);
         for decision in &mut decided.decisions {
@@ -426,7 +430,7 @@ async fn work(
         } else {
             BTreeSet::new()
         };
-        let Decided { decisions, stopped } = decider.finish(&desired.cluster, &state, decided);
+        let Decided { decisions, stopped, orphans } = decider.finish(&desired.cluster, &state, decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -435,6 +439,7 @@ async fn work(
                 outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
             }
         }
+        outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
         if outcome.error.is_some() || options.dry_run == Some(DryRun::Client) {
             return Ok(());

@@ -137,6 +137,8 @@ pub struct Decided {
     pub decisions: Vec<Decision>,
     /// Why nothing is done in the cluster.
     pub stopped: Option<String>,
+    /// How many managed objects are no longer rendered and stay; `None` if that was not looked at.
+    pub orphans: Option<usize>,
 }
 
 /// The kinds of a cluster.
@@ -187,7 +189,8 @@ impl DecisionContext<'_> {
             let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
             self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers))
         };
-        let mut decided = Decided { decisions: wanted.par_iter().map(one).collect(), stopped: None };
+        let decisions = wanted.par_iter().map(one).collect();
+        let mut decided = Decided { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
             self.decide_surplus(cluster, live, &mut decided);
         }
@@ -231,8 +234,11 @@ impl DecisionContext<'_> {
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
             let surplus = Surplus { keep, placements: self.placements() };
             let (more, too_many) = self.surplus(cluster, live, &surplus);
-            decided.decisions.extend(more);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
+            let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
+            let gone = more.iter().filter(goes).count();
+            decided.orphans = Some(self.unwanted(cluster, live, &surplus).count() - gone);
+            decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
         if let Some(why) = &decided.stopped {
@@ -315,6 +321,22 @@ impl DecisionContext<'_> {
         self.engine.reconcile(placement, cluster, there.as_ref())
     }
 
+    /// The managed objects of a cluster.
+    fn members<'l>(&self, cluster: &Cluster, live: &'l Live) -> impl Iterator<Item = &'l Object> {
+        let is_member = self.rules.is_member();
+        live.objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
+    }
+
+    /// Those that are surplus.
+    fn unwanted<'l>(
+        &self,
+        cluster: &Cluster,
+        live: &'l Live,
+        surplus: &Surplus<'_>,
+    ) -> impl Iterator<Item = &'l Object> {
+        self.members(cluster, live).filter(|object| !surplus.keep.contains(&key(&object.id)))
+    }
+
     /// Decides which surplus objects are deleted; none where that exceeds the limit.
     fn pruned(
         &self,
@@ -323,11 +345,8 @@ impl DecisionContext<'_> {
         surplus: &Surplus<'_>,
         prune: &Prune,
     ) -> (Vec<Decision>, Option<String>) {
-        let is_member = self.rules.is_member();
-        let objects = live.objects(&cluster.name).iter();
-        let members: Vec<&Object> = objects.filter(|object| is_member(&object.body)).collect();
-        let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
-        let mut decisions: Vec<Decision> = unwanted
+        let mut decisions: Vec<Decision> = self
+            .unwanted(cluster, live, surplus)
             .map(|object| {
                 let preserved = surplus
                     .placements
@@ -345,7 +364,7 @@ impl DecisionContext<'_> {
             })
             .collect();
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
-        let too_many = prune.refuses(deleted, members.len());
+        let too_many = prune.refuses(deleted, self.members(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
                 decision.hold(why);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::change::{DigestKey, hide, paths};
@@ -178,6 +178,19 @@ pub struct ClusterReport {
     /// Warnings about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What is left behind; `None` if that was not looked at.
+    #[serde(skip)]
+    pub orphans: Option<Orphans>,
+}
+
+/// What is left behind in a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphans {
+    /// Managed objects that are no longer rendered and stay.
+    pub objects: usize,
+    /// Other `ApplySet`s of the repo, which are no longer applied.
+    pub apply_sets: usize,
 }
 
 impl ClusterReport {
@@ -189,7 +202,7 @@ impl ClusterReport {
             None if outcomes().any(|outcome| outcome == Outcome::Failed) => Outcome::Failed,
             None => outcomes().max().unwrap_or(Outcome::Done),
         };
-        Self { name, outcome, error, predicted: false, notes: Vec::new() }
+        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None }
     }
 }
 

@@ -105,6 +105,7 @@ impl Reconciler<'_> {
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
+                    report.orphans = outcome.orphans;
                 }
             }
             if options.dry_run.is_some() && !drift {
