@@ -1,5 +1,5 @@
-//! The Helm chart in `deploy/chart` says what the kustomization in `deploy/sync` says: its templates are made from those
-//! files. `UPDATE_CHART=1 cargo test --test chart` updates them.
+//! The Helm chart in `deploy/chart` says what the kustomizations in `deploy/sync` and `deploy/sync-shared` say: its templates
+//! are made from those files. `UPDATE_CHART=1 cargo test --test chart` updates them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -7,12 +7,17 @@ use std::fs;
 use std::path::Path;
 
 /// Manifests of the kustomization, and the files of the chart. The namespace is that of the release.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 6] = [
     ("deploy/crds/syncs.federate.dev.yaml", "crds/syncs.federate.dev.yaml"),
     ("deploy/sync/rbac.yaml", "templates/rbac.yaml"),
     ("deploy/sync/networkpolicy.yaml", "templates/networkpolicy.yaml"),
     ("deploy/sync/deployment.yaml", "templates/deployment.yaml"),
+    ("deploy/sync/pdb.yaml", "templates/pdb.yaml"),
+    ("deploy/sync-shared/statefulset.yaml", "templates/statefulset.yaml"),
 ];
+/// Templates that only exist if `shared` is so.
+const ONLY: [(&str, &str); 2] =
+    [("templates/deployment.yaml", "not .Values.shared"), ("templates/statefulset.yaml", ".Values.shared")];
 const HEADER: &str =
     "# Made from deploy/sync: change that, and run UPDATE_CHART=1 cargo test --test chart.\n";
 
@@ -20,11 +25,8 @@ const HEADER: &str =
 const VALUES: [(&str, &str); 4] = [
     ("namespace: federate-system", "namespace: {{ .Release.Namespace }}"),
     ("replicas: 2", "replicas: {{ .Values.replicas }}"),
+    ("replicas: 3", "replicas: {{ .Values.replicas }}"),
     ("image: ghcr.io/federate-dev/federate:latest", "image: {{ .Values.image }}"),
-    (
-        "        - --log-format=json\n",
-        "        - --log-format=json\n{{- if .Values.shared }}\n        - --shared\n{{- end }}\n",
-    ),
 ];
 
 fn read(name: &str) -> String {
@@ -40,6 +42,9 @@ fn the_chart_says_what_the_kustomization_says() {
             assert!(!text.contains("{{"), "{source} would be a template");
             for (plain, template) in VALUES {
                 text = text.replace(plain, template);
+            }
+            if let Some((_, only)) = ONLY.iter().find(|(file, _)| *file == name) {
+                text = format!("{{{{- if {only} }}}}\n{text}{{{{- end }}}}\n");
             }
             text.insert_str(0, HEADER);
         }
@@ -66,4 +71,25 @@ fn nothing_of_the_kustomization_is_missing() {
     for default in ["replicas: 2", "image: ghcr.io/federate-dev/federate:latest"] {
         assert!(deployment.contains(default) && values.contains(default), "{default}");
     }
+}
+
+#[test]
+fn replicas_that_share_the_clusters_are_the_same_pods() {
+    let documents = |name: &str| federate_yaml::read(read(name).as_bytes()).documents;
+    let deployment = documents("deploy/sync/deployment.yaml").remove(0).value;
+    let mut shared = documents("deploy/sync-shared/statefulset.yaml");
+    let (stateful, service) = (shared.remove(0).value, shared.remove(0).value);
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["spec"]["containers"][0]["args"].as_array_mut().unwrap().push("--shared".into());
+    let spec = &stateful["spec"];
+    assert_eq!((&spec["template"], &spec["selector"]), (&pod, &deployment["spec"]["selector"]));
+    assert_eq!(
+        (&stateful["kind"], &spec["podManagementPolicy"]),
+        (&"StatefulSet".into(), &"Parallel".into())
+    );
+    assert_eq!(
+        (&spec["serviceName"], &service["spec"]["clusterIP"]),
+        (&service["metadata"]["name"], &"None".into())
+    );
+    assert_eq!(service["spec"]["selector"], deployment["spec"]["selector"]["matchLabels"]);
 }

@@ -10,12 +10,13 @@ use super::{Exit, print, say};
 use federate_sync::hub::Hub;
 
 /// The manifests, in the order in which they are applied.
-const MANIFESTS: [&str; 5] = [
+const MANIFESTS: [&str; 6] = [
     include_str!("../../deploy/sync/namespace.yaml"),
     include_str!("../../deploy/crds/syncs.federate.dev.yaml"),
     include_str!("../../deploy/sync/rbac.yaml"),
     include_str!("../../deploy/sync/networkpolicy.yaml"),
     include_str!("../../deploy/sync/deployment.yaml"),
+    include_str!("../../deploy/sync/pdb.yaml"),
 ];
 
 /// Install `federate sync` in a cluster

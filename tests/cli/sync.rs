@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::git_http::Server;
-use crate::sandbox::{Ran, Sandbox, WEB};
+use crate::sandbox::{POLICY, Ran, Sandbox, WEB};
 
 /// A bare repository `origin.git` with the repo in it, a clone `work` of it, and a Sync that renders its `main` to
 /// `rendered`.
@@ -346,4 +346,26 @@ fn what_is_wrong_with_a_sync_is_shown_with_its_line() {
     assert_eq!((&log["level"], &log["sync"]), (&"ERROR".into(), &"default/web".into()), "{log}");
     let kept = origin.sandbox.read("state/default/web/status.json");
     assert!(!(ran.out + &ran.err + &kept).contains("s3cret"));
+}
+
+#[test]
+fn replicas_that_move_are_counted() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    assert_eq!(origin.status()["replicasMoved"], 0, "what comes has not moved");
+    let weight = |name: &str, weight: u32| {
+        format!("        - {{targetCluster: {{clusterNames: [{name}]}}, weight: {weight}}}\n")
+    };
+    let weights =
+        "      replicaDivisionPreference: Weighted\n      weightPreference:\n        staticWeightList:\n";
+    origin.files.write("policy.yaml", [POLICY, weights, &weight("m1", 1), &weight("m2", 3)].concat());
+    origin.push("weights");
+    origin.once().code(0);
+    assert!(origin.rendered(M1).contains("replicas: 1"));
+    assert_eq!(origin.status()["replicasMoved"], 1, "of 4, which were 2 in each of two clusters");
+    origin.once().code(0);
+    assert_eq!(origin.status()["replicasMoved"], 1, "a round that finds nothing new moves nothing");
+    origin.push("nothing");
+    origin.once().code(0);
+    assert_eq!(origin.status()["replicasMoved"], 0);
 }

@@ -16,6 +16,7 @@ mod git_http;
 mod ran;
 mod real;
 mod sandbox;
+mod sandbox_sync;
 
 mod adoption;
 mod apply;
@@ -47,6 +48,7 @@ mod sync_objects;
 mod sync_rollout;
 mod sync_runs;
 mod sync_shared;
+mod sync_shared_runs;
 mod sync_sources;
 mod sync_survives;
 mod sync_tenants;

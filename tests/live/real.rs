@@ -101,14 +101,19 @@ impl Real {
 
     /// Text with names of the test's own.
     pub(crate) fn own(&self, text: &str) -> String {
+        // The parent of a Sync's ApplySet, and its memory, are named after the Sync.
         text.replace("configmaps/federate", &format!("configmaps/{}", self.name))
+            .replace(&format!("configmaps/{}.", self.name), "configmaps/federate.")
+            .replace("federate-system", &format!("{}-system", self.name))
             .replace("example.com", &format!("{}.example.com", self.name))
             .replace("shop", &self.name)
     }
 
     /// Text with the names that the tests know.
     pub(crate) fn known(&self, text: &str) -> String {
-        text.replace(&format!("{}.example.com", self.name), "example.com").replace(&self.name, "shop")
+        text.replace(&format!("{}.example.com", self.name), "example.com")
+            .replace(&format!("{}-system", self.name), "federate-system")
+            .replace(&self.name, "shop")
     }
 
     /// The inventory's parent, for the command line.
@@ -191,7 +196,8 @@ impl Real {
             let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
             self.request(cluster, "DELETE", "/api/v1/namespaces/shop/pods", "application/json", &now);
         }
-        for namespace in ["shop", "shop-b"] {
+        self.tidy_syncs(cluster);
+        for namespace in ["shop", "shop-b", "federate-system"] {
             self.empty(cluster, namespace);
         }
         let made = self.made.lock().unwrap().clone();
@@ -202,6 +208,38 @@ impl Real {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
+    }
+
+    /// Takes Sync objects away, and the parents of their `ApplySet`s.
+    fn tidy_syncs(&self, cluster: &str) {
+        let syncs = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
+        let parents = "/api/v1/namespaces/default/configmaps";
+        for (path, prefix) in [(syncs, ""), (parents, "federate.shop.")] {
+            let list = self.get(cluster, path).unwrap_or_default();
+            let names = list["items"].as_array().into_iter().flatten().map(|item| &item["metadata"]["name"]);
+            for name in names.filter_map(Value::as_str).filter(|name| name.starts_with(prefix)) {
+                let path = format!("{path}/{name}");
+                let none = json!({"metadata": {"finalizers": null}});
+                self.request(cluster, "PATCH", &path, "application/merge-patch+json", &none);
+                self.request(cluster, "DELETE", &path, "application/json", &Value::Null);
+            }
+        }
+    }
+
+    /// Whether a cluster issues tokens of `ServiceAccount`s.
+    pub(crate) fn issues_tokens(&self, cluster: &str) -> bool {
+        let core = self.get(cluster, "/api/v1").unwrap_or_default();
+        let resources = core["resources"].as_array().cloned().unwrap_or_default();
+        resources.iter().any(|resource| resource["name"] == "serviceaccounts/token")
+    }
+
+    /// A token of a `ServiceAccount`.
+    pub(crate) fn token(&self, cluster: &str, namespace: &str, account: &str) -> String {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let (code, answer) = self.request(cluster, "POST", &path, "application/json", &ask);
+        assert_eq!(code, 201, "{answer}");
+        answer["status"]["token"].as_str().unwrap().to_owned()
     }
 
     /// Takes a namespace away with all that is in it.

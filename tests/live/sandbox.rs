@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ pub(crate) struct Sandbox {
     folder: TempDir,
     /// Without clusters where they are real.
     pub(crate) fleet: Fleet,
-    real: Option<Real>,
+    pub(crate) real: Option<Real>,
 }
 
 impl Sandbox {
@@ -224,26 +224,6 @@ impl Sandbox {
         };
         command.env_remove("FEDERATE_DIGEST_KEY").current_dir(self.folder.path()).stdin(Stdio::null());
         self.ran(&mut command)
-    }
-
-    /// `federate sync` over `sync.yaml` of the sandbox.
-    pub(crate) fn sync(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.args("sync -f sync.yaml --state state --kubeconfig".split(' '));
-        command.arg(self.real.as_ref().map_or(Path::new("kubeconfig"), |real| &real.kubeconfig));
-        command.args(arguments.split_whitespace()).current_dir(self.folder.path()).stdin(Stdio::null());
-        command
-    }
-
-    /// Writes `sync.yaml`: the repo as a folder, and what else is wanted.
-    pub(crate) fn write_sync(&self, interval: &str, wants: &str) {
-        let set = self.real.as_ref().map(|real| format!("apply: {{applySet: {}}}", real.applyset()));
-        let wants = wants.replace("apply: {}", set.as_deref().unwrap_or("apply: {}"));
-        let text = format!(
-            "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: web}}\nspec:\n  source: {{url: repo}}\n  \
-             interval: {interval}\n{wants}"
-        );
-        fs::write(self.path("sync.yaml"), text).unwrap();
     }
 
     pub(crate) fn ran(&self, command: &mut Command) -> Ran {

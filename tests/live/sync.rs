@@ -181,3 +181,55 @@ fn rounds_that_are_killed_leave_what_undisturbed_rounds_leave() {
     left.sort();
     assert_eq!(left, ["placements.yaml", "status.json"], "nothing half-written stays");
 }
+
+#[test]
+fn what_a_sync_ignores_is_no_drift() {
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    sandbox.write("c.yaml", &["a", "b"].map(|name| config(name, "1")).join("---\n"));
+    sync(
+        &sandbox,
+        "  apply: {}\n  drift: {mode: correct, ignore: [{kinds: [ConfigMap], names: [a], paths: [/data/k]}]}\n",
+    );
+    once(&sandbox).code(0);
+    for name in ["a", "b"] {
+        let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
+        sandbox.edit("m1", "kubectl-edit", &path, &json!({"data": {"k": "mine"}}));
+    }
+    once(&sandbox).code(0);
+    let value = |name: &str| {
+        sandbox.get("m1", &format!("/api/v1/namespaces/shop/configmaps/{name}"))["data"]["k"].clone()
+    };
+    assert_eq!((value("a"), value("b")), ("mine".into(), "1".into()));
+}
+
+#[test]
+fn what_is_left_behind_is_counted() {
+    let sandbox = Sandbox::anywhere(&["m1", "m2"]);
+    sandbox.write("c.yaml", &["a", "b", "c"].map(|name| config(name, "1")).join("---\n"));
+    sync(&sandbox, "  apply: {}\n");
+    once(&sandbox).code(0);
+    assert!(status(&sandbox)["orphans"].is_null());
+    let kept = config("b", "1").replace("name: b", "name: b, annotations: {federate.dev/prune: disabled}");
+    sandbox.write("c.yaml", &[config("a", "1"), kept].join("---\n"));
+    once(&sandbox).code(0);
+    sandbox.write("c.yaml", &config("a", "1"));
+    once(&sandbox).code(0);
+    assert_eq!(status(&sandbox)["orphans"], json!({"objects": 2, "applySets": 0}), "in each cluster");
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
+    // A comparison counts them, too.
+    once(&sandbox).code(0);
+    assert_eq!(status(&sandbox)["orphans"]["objects"], 2);
+}
+
+#[test]
+fn a_cluster_that_has_everything_but_is_not_healthy_is_not_ready() {
+    let sandbox = Sandbox::simulated(&["m1", "m2"]);
+    sync(&sandbox, "  timeout: 1s\n  apply: {wait: true}\n");
+    once(&sandbox).code(2);
+    let counts = status(&sandbox)["clusters"].clone();
+    assert_eq!(
+        counts,
+        json!({"ready": 0, "modified": 0, "outOfSync": 0, "notReady": 2, "errApplied": 0}),
+        "Deployments do not become healthy in clusters without controllers"
+    );
+}

@@ -144,7 +144,7 @@ fn submodule(hub: &Hub, address: &str, commit: &str) {
 
 /// A commit of the repository `extra` with a `ConfigMap`.
 fn extra(hub: &Hub, value: &str) -> String {
-    fs::write(hub.sandbox.path("extra/a.yaml"), config("a", value)).unwrap();
+    fs::write(hub.sandbox.path("extra/a.yaml"), hub.sandbox.own(&config("a", value))).unwrap();
     git(&hub.sandbox, "-C extra add -A");
     git(&hub.sandbox, "-C extra commit -q -m extra");
     git(&hub.sandbox, "-C extra push -q ../extra.git main");

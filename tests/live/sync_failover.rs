@@ -146,7 +146,7 @@ fn kubefleet_places_only_what_is_new_elsewhere() {
 
 #[test]
 fn the_last_status_of_members_is_beside_a_sync_object() {
-    let hub = Hub::new();
+    let hub = Hub::simulated();
     let sandbox = &hub.sandbox;
     sandbox.write("policy.yaml", snapshot::POLICY);
     sandbox.write("web.yaml", snapshot::WEB);

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::sandbox::{WEB, config};
 use crate::sync_objects::{Hub, Running, image, until};
+use crate::sync_shared_runs;
 
 const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
@@ -37,7 +38,7 @@ fn synced(hub: &Hub, more: &serde_json::Value) -> Running {
 
 #[test]
 fn one_edited_template_is_one_object_that_is_sent() {
-    let hub = Hub::new();
+    let hub = Hub::simulated();
     let apply = json!({"prune": true, "pruneLimit": 50});
     let running = synced(&hub, &json!({"interval": "1s", "apply": apply}));
     // Another object is changed by hand meanwhile: that is reported, and not put back.
@@ -69,7 +70,7 @@ fn one_edited_template_is_one_object_that_is_sent() {
 
 #[test]
 fn a_comparison_without_changes_reads_metadata() {
-    let hub = Hub::new();
+    let hub = Hub::simulated();
     let running = synced(&hub, &json!({"interval": "1s", "drift": {"mode": "correct"}}));
     for member in ["m1", "m2"] {
         hub.sandbox.forget(member);
@@ -87,7 +88,7 @@ fn a_comparison_without_changes_reads_metadata() {
 
 #[test]
 fn a_parent_that_is_gone_is_created_again_with_all_members() {
-    let hub = Hub::new();
+    let hub = Hub::simulated();
     let running = synced(&hub, &json!({"interval": "1s"}));
     let parent = "/api/v1/namespaces/default/configmaps/federate.shop.web";
     let kinds = || {
@@ -102,5 +103,26 @@ fn a_parent_that_is_gone_is_created_again_with_all_members() {
     until("it has all kinds", || kinds() == before);
     until("it is applied", || hub.sandbox.get("m1", A)["data"]["k"] == "2");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    drop(running);
+}
+
+#[test]
+fn a_revision_that_waits_for_an_update_run_reads_no_cluster_completely() {
+    let hub = sync_shared_runs::hub(&json!({"type": "External"}));
+    sync_shared_runs::push(&hub, "first", "1");
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "apply": {"pruneLimit": 100}})));
+    let running = Running::start(&hub, "log");
+    sync_shared_runs::approve(&hub, "first");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    until("the cluster is watched", || hub.sandbox.count("m1", "watch") >= 2);
+    std::thread::sleep(Duration::from_secs(3));
+    hub.sandbox.forget("m1");
+    hub.sandbox.write("a.yaml", &config("a", "2"));
+    hub.push("edit");
+    until("the revision waits", || {
+        hub.ready("web")["message"].as_str().unwrap_or_default().contains("wait for an update run")
+    });
+    assert_eq!(lists(&hub, "m1"), 0, "nothing is read completely");
+    assert_eq!(sync_shared_runs::values(&hub), ["1"; 6].map(str::to_owned));
     drop(running);
 }

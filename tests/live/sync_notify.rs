@@ -65,8 +65,8 @@ fn outcomes_are_sent_to_webhooks_slack_and_commits() {
     let notifications = json!([
         to("generic-hmac", "/hook"),
         {"type": "slack", "secretRef": {"name": "notify"}},
-        to("github", "/shop/deploy.git"),
-        to("gitlab", "/shop/deploy"),
+        to("github", "/acme/deploy.git"),
+        to("gitlab", "/acme/deploy"),
     ]);
     hub.create(&hub.sync("web", &json!({"notifications": notifications})));
     let running = Running::start(&hub, "log");
@@ -81,14 +81,18 @@ fn outcomes_are_sent_to_webhooks_slack_and_commits() {
     assert_eq!(event["metadata"]["revision"], revision);
     until("Slack has it", || receiver.to("/services/T0/B0").len() == 1);
     let (_, body) = receiver.to("/services/T0/B0").remove(0);
+    let body = hub.sandbox.known(&body);
     assert!(body.contains("*shop/web* ReconciliationSucceeded: applied "), "{body}");
-    let github = format!("/api/v3/repos/shop/deploy/statuses/{commit}");
+    let github = format!("/api/v3/repos/acme/deploy/statuses/{commit}");
     until("GitHub has it", || receiver.to(&github).len() == 1);
     let (head, body) = receiver.to(&github).remove(0);
     assert!(head.to_lowercase().contains("authorization: bearer s3cret"));
     let status: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((&status["state"], &status["context"]), (&"success".into(), &"federate/shop/web".into()));
-    let gitlab = format!("/api/v4/projects/shop%2Fdeploy/statuses/{commit}");
+    assert_eq!(
+        (&status["state"], &status["context"]),
+        (&"success".into(), &hub.sandbox.own("federate/shop/web").into())
+    );
+    let gitlab = format!("/api/v4/projects/acme%2Fdeploy/statuses/{commit}");
     until("GitLab has it", || receiver.to(&gitlab).len() == 1);
 
     // A revision with an error is reported once.
@@ -139,11 +143,11 @@ fn admit(sandbox: &Sandbox, cluster: &str, namespace: &str, account: &str) {
 fn a_hostile_tenant_reaches_nothing_of_another_one() {
     let hub = Hub::new();
     for member in ["m1", "m2"] {
-        for namespace in ["shop", "evil"] {
+        for namespace in ["shop", "shop-b"] {
             hub.sandbox.create_namespace_named(member, namespace);
         }
         admit(&hub.sandbox, member, "shop", "shop.good");
-        admit(&hub.sandbox, member, "evil", "shop.bad");
+        admit(&hub.sandbox, member, "shop-b", "shop.bad");
     }
     let secrets = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reader"},
         "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["members"], "verbs": ["get"]}]});
@@ -169,9 +173,9 @@ fn a_hostile_tenant_reaches_nothing_of_another_one() {
     hub.sandbox.write("web.yaml", &deployment("evil:1"));
     hub.sandbox.write("more.yaml", &config("stolen", "1"));
     hub.push("hostile");
-    hub.create(&sync("bad", "bad", "evil/bad"));
+    hub.create(&sync("bad", "bad", "shop-b/bad"));
     let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "other"}});
-    let mut thief = sync("thief", "bad", "evil/thief");
+    let mut thief = sync("thief", "bad", "shop-b/thief");
     thief["spec"]["source"] = source;
     hub.create(&thief);
     let ran = hub.once().code(2);

@@ -5,7 +5,6 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Request, User};
 use serde_json::{Value, json};
 
 use crate::git_http::Server;
@@ -22,12 +21,21 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new() -> Self {
+        Self::of(Sandbox::anywhere_with_accounts(&["hub", "m1", "m2"]))
+    }
+
+    /// The same with the API server for tests, whatever `FEDERATE_TEST_KUBECONFIG` says: its faults are needed, its record
+    /// of requests, or two hubs at a time.
+    pub(crate) fn simulated() -> Self {
         Self::with(&["m1", "m2"])
     }
 
     /// The same with other members.
     pub(crate) fn with(members: &[&str]) -> Self {
-        let sandbox = Sandbox::simulated(&[&["hub"], members].concat());
+        Self::of(Sandbox::simulated(&[&["hub"], members].concat()))
+    }
+
+    fn of(sandbox: Sandbox) -> Self {
         let clusters = sandbox.read_file("clusters.yaml");
         let members: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: hub")).collect();
         sandbox.write("clusters.yaml", &members.join("---\n"));
@@ -40,42 +48,45 @@ impl Hub {
         hub
     }
 
-    /// Installs what `deploy` has, and makes the token `sync` that of its `ServiceAccount`.
+    /// Installs what `deploy` has, and writes a kubeconfig with a token of its `ServiceAccount`.
     fn install(&self) {
         let root = env!("CARGO_MANIFEST_DIR");
-        let mut cluster = self.sandbox.fleet.cluster("hub");
-        cluster.namespace("shop");
-        cluster.namespace("federate-system");
+        let sandbox = &self.sandbox;
+        for namespace in ["shop", "federate-system"] {
+            sandbox.create_namespace_named("hub", namespace);
+        }
         for file in ["deploy/crds/syncs.federate.dev.yaml", "deploy/sync/rbac.yaml"] {
             let text = fs::read(format!("{root}/{file}")).unwrap();
             for document in federate_yaml::read(&text).documents {
                 let body = document.value;
                 let (kind, name) = (body["kind"].as_str().unwrap(), &body["metadata"]["namespace"]);
-                let path = match (kind, name.as_str()) {
-                    ("CustomResourceDefinition", _) => {
-                        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
-                    }
-                    ("ServiceAccount", Some(namespace)) => {
-                        format!("/api/v1/namespaces/{namespace}/serviceaccounts")
-                    }
-                    (kind, None) => format!("/apis/rbac.authorization.k8s.io/v1/{}s", kind.to_lowercase()),
-                    (kind, Some(namespace)) => format!(
-                        "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{}s",
-                        kind.to_lowercase()
+                let rights = "/apis/rbac.authorization.k8s.io/v1";
+                match (kind, name.as_str()) {
+                    ("CustomResourceDefinition", _) => sandbox.create_global(
+                        "hub",
+                        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                        &body,
                     ),
-                };
-                let made = cluster.create(&path, &body);
-                assert_eq!(made.status, 201, "{path}: {:?}", made.object());
+                    ("ServiceAccount", Some(namespace)) => {
+                        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+                        sandbox.create("hub", &path, "test", &body);
+                    }
+                    (kind, None) => {
+                        let path = format!("{rights}/{}s", kind.to_lowercase());
+                        sandbox.create_global("hub", &path, &body);
+                    }
+                    (kind, Some(namespace)) => {
+                        let path = format!("{rights}/namespaces/{namespace}/{}s", kind.to_lowercase());
+                        sandbox.create("hub", &path, "test", &body);
+                    }
+                }
             }
         }
-        let account = "system:serviceaccount:federate-system:federate-sync";
-        cluster.token("sync", User::new(account, &["system:serviceaccounts", "system:authenticated"]));
-        let kubeconfig = self.sandbox.fleet.kubeconfig();
+        let kubeconfig = fs::read_to_string(sandbox.kubeconfig_path()).unwrap();
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "members"},
             "stringData": {"value": kubeconfig}});
-        assert_eq!(cluster.create("/api/v1/namespaces/shop/secrets", &secret).status, 201);
-        fs::write(self.sandbox.path("hub.kubeconfig"), self.sandbox.fleet.kubeconfig_with_token("sync"))
-            .unwrap();
+        sandbox.create("hub", "/api/v1/namespaces/shop/secrets", "test", &secret);
+        sandbox.write_kubeconfig_of("hub.kubeconfig", "hub", "federate-system", "federate-sync");
     }
 
     pub(crate) fn push(&self, message: &str) {
@@ -105,8 +116,7 @@ impl Hub {
 
     #[track_caller]
     pub(crate) fn create(&self, sync: &Value) {
-        let made = self.sandbox.fleet.cluster("hub").create(SYNCS, sync);
-        assert_eq!(made.status, 201, "{:?}", made.object());
+        self.sandbox.create_soon("hub", SYNCS, sync);
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
@@ -116,14 +126,14 @@ impl Hub {
     pub(crate) fn command_without_state(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args("sync --kubeconfig hub.kubeconfig --context hub".split(' '));
-        command.args(["--leader-election-namespace", "federate-system"]);
+        command.args(["--leader-election-namespace", &self.sandbox.own("federate-system")]);
         command.args(arguments.split_whitespace());
         command.current_dir(self.sandbox.path("")).stdin(Stdio::null());
         command
     }
 
     pub(crate) fn once(&self) -> Ran {
-        Ran::of(&self.command("--once").output().unwrap())
+        self.sandbox.ran(&mut self.command("--once"))
     }
 
     pub(crate) fn status(&self, name: &str) -> Value {
@@ -137,10 +147,18 @@ impl Hub {
     /// Changes a Sync by a merge patch.
     #[track_caller]
     pub(crate) fn patch(&self, name: &str, patch: &Value) {
-        let request = Request::new("PATCH", &format!("{SYNCS}/{name}"))
-            .body("application/merge-patch+json", patch.to_string());
-        let answer = self.sandbox.fleet.cluster("hub").handle(&request);
-        assert_eq!(answer.status, 200, "{:?}", answer.object());
+        let path = format!("{SYNCS}/{name}");
+        let code = self.sandbox.ask("hub", "PATCH", &path, "test", "application/merge-patch+json", patch);
+        assert_eq!(code, 200, "{path}: {patch}");
+    }
+
+    /// Waits until a member is watched.
+    pub(crate) fn watched(&self, member: &str) {
+        if self.sandbox.is_real() {
+            return std::thread::sleep(Duration::from_secs(5));
+        }
+        until("the cluster is watched", || self.sandbox.count(member, "watch") >= 2);
+        std::thread::sleep(Duration::from_secs(1));
     }
 
     /// The names of the `ConfigMap`s with the memory.
@@ -292,7 +310,9 @@ fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_the
     assert!(repository(&hub).ends_with("/moved"));
     // One that did not apply them itself has no claim on them.
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
-    hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
+    // A garbage collector deletes the memory with the object.
+    let memory = format!("{CONFIGS}/federate.web");
+    hub.sandbox.ask("hub", "DELETE", &memory, "test", "application/json", &Value::Null);
     hub.create(&hub.sync("web", &json!({})));
     let ran = hub.once().code(2);
     assert!(ran.out.contains("the ApplySet default/federate.shop.web belongs to"), "{ran:#?}");
@@ -303,6 +323,9 @@ fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_the
 fn what_cannot_be_carried_out_is_said_in_the_status() {
     let hub = Hub::new();
     let set = json!({"apply": {"applySet": "default/both"}});
+    for member in ["m1", "m2"] {
+        hub.sandbox.remember(member, "/api/v1/namespaces/default/configmaps/both");
+    }
     hub.create(&hub.sync("web", &set));
     hub.create(&hub.sync("xother", &set));
     hub.create(&hub.sync("local", &json!({"source": {"url": "/etc"}})));
@@ -422,14 +445,14 @@ fn a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file() {
     for (name, field, value) in
         [("plugin", "exec", plugin), ("file", "tokenFile", json!(hub.sandbox.path("hub.kubeconfig")))]
     {
-        let mut config: Value = serde_json::from_str(&hub.sandbox.fleet.kubeconfig()).unwrap();
+        let text = fs::read_to_string(hub.sandbox.kubeconfig_path()).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
         for user in config["users"].as_array_mut().unwrap() {
             user["user"] = json!({field: value});
         }
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
             "stringData": {"value": config.to_string()}});
-        let path = "/api/v1/namespaces/shop/secrets";
-        assert_eq!(hub.sandbox.fleet.cluster("hub").create(path, &secret).status, 201);
+        hub.sandbox.create("hub", "/api/v1/namespaces/shop/secrets", "test", &secret);
         hub.create(&hub.sync(name, &json!({"kubeConfig": {"secretRef": {"name": name}}})));
         hub.once().code(2);
         let said = hub.ready(name)["message"].as_str().unwrap_or_default().to_owned();

@@ -2,19 +2,25 @@
 //! until it is their turn, and return to it when a rollout is aborted.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
 
+/// The clusters.
+pub(crate) const CLUSTERS: [&str; 3] = ["c1", "r1", "r2"];
 /// The object that tests roll out.
 pub(crate) const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 /// A repo with a `ConfigMap` for the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
 fn sandbox() -> Sandbox {
-    let sandbox = Sandbox::simulated(&["c1", "r1", "r2"]);
+    staged(Sandbox::anywhere(&CLUSTERS))
+}
+
+/// The same in these clusters.
+fn staged(sandbox: Sandbox) -> Sandbox {
     let cluster = |name: &str, stage: &str| {
         format!(
             "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: {{stage: \
@@ -63,13 +69,11 @@ fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
             "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m", "retryInterval": "10ms",
-            "apply": {}, "drift": {"mode": "correct"}, "rollout": rollout,
+            "apply": {"applySet": sandbox.applyset()}, "drift": {"mode": "correct"}, "rollout": rollout,
         },
     });
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-    command.args("sync --once -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
-    Ran::of(&command.current_dir(sandbox.path("")).stdin(Stdio::null()).output().unwrap())
+    sandbox.ran(&mut sandbox.sync("--once"))
 }
 
 fn approve(revision: &str) -> Value {
@@ -78,7 +82,7 @@ fn approve(revision: &str) -> Value {
 
 /// The values in the clusters; empty where there is none.
 pub(crate) fn values(sandbox: &Sandbox) -> [String; 3] {
-    ["c1", "r1", "r2"].map(|cluster| {
+    CLUSTERS.map(|cluster| {
         let found = sandbox.has(cluster, A).then(|| sandbox.get(cluster, A));
         found.map(|found| found["data"]["k"].as_str().unwrap().to_owned()).unwrap_or_default()
     })
@@ -154,7 +158,7 @@ fn an_aborted_rollout_returns_clusters_and_is_not_tried_again() {
 
 #[test]
 fn a_failure_halts_the_rollout_until_the_cluster_is_healthy() {
-    let sandbox = sandbox();
+    let sandbox = staged(Sandbox::simulated(&CLUSTERS));
     let first = commit(&sandbox, "1");
     once(&sandbox, &approve(&first)).code(0);
     let second = commit(&sandbox, "2");

@@ -9,13 +9,17 @@ use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
-use crate::sync_rollout::{A, status, values};
+use crate::sync_rollout::{A, CLUSTERS, status, values};
 
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
 
 /// A repo whose placement `web` has this strategy: with the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
 fn sandbox(strategy: &Value) -> Sandbox {
-    let sandbox = Sandbox::simulated(&["c1", "r1", "r2"]);
+    placed(Sandbox::anywhere(&CLUSTERS), strategy)
+}
+
+/// The same in these clusters.
+fn placed(sandbox: Sandbox, strategy: &Value) -> Sandbox {
     let cluster = |(name, stage): (&str, &str)| {
         let labels = json!({"stage": stage});
         let metadata = json!({"name": name, "labels": labels});
@@ -92,22 +96,19 @@ fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
             "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m",
-            "apply": {"pruneLimit": 100}, "drift": {"mode": "correct"},
+            "apply": {"pruneLimit": 100, "applySet": sandbox.applyset()}, "drift": {"mode": "correct"},
         },
     });
     if !rollout.is_null() {
         sync["spec"]["rollout"] = rollout.clone();
     }
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
-    Ran::of(&command(sandbox).output().unwrap())
+    sandbox.ran(&mut command(sandbox))
 }
 
 /// A round of the Sync that was written last.
 fn command(sandbox: &Sandbox) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-    command.args("sync --once -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
-    command.current_dir(sandbox.path("")).stdin(Stdio::null());
-    command
+    sandbox.sync("--once")
 }
 
 fn approve(revision: &str, run: &str) -> Value {
@@ -170,7 +171,7 @@ fn an_external_placement_changes_only_by_a_run() {
 
 #[test]
 fn a_failure_halts_the_run_until_the_cluster_is_healthy() {
-    let sandbox = sandbox(&json!({"type": "External"}));
+    let sandbox = placed(Sandbox::simulated(&CLUSTERS), &json!({"type": "External"}));
     run(&sandbox, "first", "Run");
     let first = commit(&sandbox, "1");
     once(&sandbox, &approve(&first, "first")).code(0);
@@ -295,7 +296,8 @@ fn a_run_removes_the_resources_from_clusters_that_are_left() {
 #[test]
 fn rolling_strategies_update_as_many_clusters_as_may_be_unavailable() {
     let limits = json!({"maxUnavailable": 1, "maxSurge": 1, "unavailablePeriodSeconds": 1});
-    let sandbox = sandbox(&json!({"type": "RollingUpdate", "rollingUpdate": limits}));
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": limits});
+    let sandbox = placed(Sandbox::simulated(&CLUSTERS), &strategy);
     let rollout = json!({"byPlacements": true});
     commit(&sandbox, "1");
     once_by(&sandbox, &json!({}), &rollout).code(0);

@@ -14,13 +14,13 @@ const MEMBERS: [&str; 6] = ["m1", "m2", "m3", "m4", "m5", "m6"];
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases";
 
 /// Replicas that end with the test.
-struct Replicas<'h> {
+pub(crate) struct Replicas<'h> {
     hub: &'h Hub,
     running: Vec<Option<Child>>,
 }
 
 impl<'h> Replicas<'h> {
-    fn start(hub: &'h Hub, count: usize) -> Self {
+    pub(crate) fn start(hub: &'h Hub, count: usize) -> Self {
         let mut replicas = Self { hub, running: Vec::new() };
         for _ in 0..count {
             replicas.add();
@@ -28,7 +28,7 @@ impl<'h> Replicas<'h> {
         replicas
     }
 
-    fn add(&mut self) {
+    pub(crate) fn add(&mut self) {
         let number = self.running.len();
         let log = fs::File::create(self.hub.sandbox.path(&format!("log{number}"))).unwrap();
         // Caches are not shared.
@@ -42,6 +42,13 @@ impl<'h> Replicas<'h> {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// Kills the replica with an identity, as Leases show it.
+    pub(crate) fn kill_holder(&mut self, identity: &str) {
+        let is_it = |number: &usize| self.running[*number].is_some() && self.log(*number).contains(identity);
+        let number = (0..self.running.len()).find(is_it).expect("the log of a replica names it");
+        self.kill(number);
     }
 
     fn log(&self, number: usize) -> String {
@@ -80,9 +87,15 @@ fn lanes(hub: &Hub) -> BTreeMap<String, String> {
     all.filter(|(name, _)| name.contains("-lane-")).collect()
 }
 
+/// The identity of the replica that leads.
+pub(crate) fn leader(hub: &Hub) -> String {
+    let lease = hub.sandbox.get("hub", &format!("{LEASES}/federate-sync"));
+    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
 /// Whether that many replicas hold all lanes. Which of them has a cluster depends on their identities, which are
 /// random: six clusters can all belong to one.
-fn divided(hub: &Hub, replicas: usize) -> bool {
+pub(crate) fn divided(hub: &Hub, replicas: usize) -> bool {
     let lanes = lanes(hub);
     let mut held: BTreeMap<&String, usize> = BTreeMap::new();
     for holder in lanes.values() {
@@ -94,12 +107,12 @@ fn divided(hub: &Hub, replicas: usize) -> bool {
         && held.values().all(|lanes| *lanes > 4)
 }
 
-fn is_ready(hub: &Hub, message: &str) -> bool {
+pub(crate) fn is_ready(hub: &Hub, message: &str) -> bool {
     let ready = hub.ready("web");
     ready["status"] == "True" && ready["message"].as_str().unwrap_or_default().contains(message)
 }
 
-fn reconcile(hub: &Hub, time: &str) {
+pub(crate) fn reconcile(hub: &Hub, time: &str) {
     hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": time}}}));
 }
 

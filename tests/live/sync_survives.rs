@@ -63,7 +63,7 @@ fn killed_rounds_leave_what_undisturbed_rounds_leave(staged: bool) {
     let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
     let changes = kills.unwrap_or(24_usize).div_ceil(8);
     let make = || {
-        let hub = Hub::new();
+        let hub = Hub::simulated();
         let more = if staged { json!({"rollout": stages()}) } else { json!({}) };
         if staged {
             stage(&hub);
@@ -130,7 +130,7 @@ fn killed_loops_leave_what_undisturbed_rounds_leave() {
     let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
     let kills = kills.unwrap_or(5_usize);
     let make = || {
-        let hub = Hub::new();
+        let hub = Hub::simulated();
         let text = "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {name: web}\nspec:\n  source: {url: \
                     origin.git, ref: {branch: main}}\n  interval: 500ms\n  retryInterval: 500ms\n  apply: {}\n";
         fs::write(hub.sandbox.path("sync.yaml"), text).unwrap();
@@ -238,8 +238,7 @@ fn drift_is_put_back_for_objects_too() {
     hub.create(&hub.sync("web", &json!({"drift": {"mode": "correct"}})));
     let running = Running::start(&hub, "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
-    until("the cluster is watched", || hub.sandbox.count("m1", "watch") >= 2);
-    std::thread::sleep(Duration::from_secs(1));
+    hub.watched("m1");
     let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
     for _ in 0..3 {
         hub.sandbox.edit("m1", "rival", WEB, &mine);

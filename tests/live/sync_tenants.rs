@@ -35,7 +35,7 @@ fn tenants_reach_what_their_account_may() {
 fn syncs_may_be_confined_to_their_namespace() {
     let hub = Hub::new();
     hub.create(&hub.sync("web", &json!({"dependsOn": [{"name": "base", "namespace": "other"}]})));
-    let ran = Ran::of(&hub.command("--once --no-cross-namespace-refs").output().unwrap()).code(2);
+    let ran = hub.sandbox.ran(&mut hub.command("--once --no-cross-namespace-refs")).code(2);
     assert!(ran.out.contains("InvalidSpec: spec.dependsOn: the namespace `other`"), "{ran:#?}");
     assert!(!hub.sandbox.has("m1", WEB));
 }
@@ -50,9 +50,9 @@ fn people_ask_for_rounds_and_pauses() {
     hub.push("second");
     let ask = |request: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.args(["sync", request, "web", "--namespace", "shop", "--context", "hub"]);
+        command.args(["sync", request, "web", "--namespace", &hub.sandbox.own("shop"), "--context", "hub"]);
         command.args(["--kubeconfig", "hub.kubeconfig"]).current_dir(hub.sandbox.path(""));
-        Ran::of(&command.output().unwrap())
+        hub.sandbox.ran(&mut command)
     };
     let ran = ask("reconcile").code(0);
     assert!(ran.out.contains("shop/web: ReconciliationSucceeded: applied main@sha1:"), "{ran:#?}");
@@ -81,8 +81,14 @@ fn an_installation_is_what_deploy_has() {
     let exported = run("install --export --image example.com/federate:1").code(0).out;
     let exported = federate_yaml::read(exported.as_bytes()).documents;
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-    let files =
-        ["sync/namespace", "crds/syncs.federate.dev", "sync/rbac", "sync/networkpolicy", "sync/deployment"];
+    let files = [
+        "sync/namespace",
+        "crds/syncs.federate.dev",
+        "sync/rbac",
+        "sync/networkpolicy",
+        "sync/deployment",
+        "sync/pdb",
+    ];
     let all = files.iter().flat_map(|file| {
         federate_yaml::read(&fs::read(root.join(format!("{file}.yaml"))).unwrap()).documents
     });

@@ -49,7 +49,7 @@ fn a_gap_in_the_shallow_history_is_no_rewritten_history_and_a_lost_branch_change
 
 #[test]
 fn members_that_are_busy_or_forget_who_asks_get_what_they_missed() {
-    let hub = Hub::new();
+    let hub = Hub::simulated();
     hub.create(&hub.sync("web", &json!({"interval": "1s", "drift": {"mode": "correct"}})));
     let running = Running::start(&hub, "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");

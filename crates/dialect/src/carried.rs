@@ -63,6 +63,9 @@ pub struct ClusterRollout {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub available: Option<Timestamp>,
+    /// Whether they were applied, and only their availability is waited for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
     /// Why they could not be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

@@ -21,7 +21,8 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Outcome, RepoRef};
+use federate_engine::actions::listed::ListedObject;
+use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
@@ -33,12 +34,14 @@ mod client;
 mod depends;
 mod discover;
 mod dry_run;
+mod early;
 mod gates;
 mod hub;
 pub mod import;
 mod item;
 mod kinds;
 mod kubeconfig;
+mod listed;
 mod memory;
 mod order;
 pub mod packed;
@@ -54,6 +57,7 @@ mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
+pub use early::{EarlyReads, read_early};
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
@@ -66,6 +70,7 @@ pub use watch::{MemberWatch, WatchedObjects};
 use carried::SendResults;
 use carry_out::Run;
 use client::Client;
+use early::{EarlyCluster, EarlyLists};
 use target::Connections;
 
 /// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
@@ -84,8 +89,15 @@ pub struct DesiredState<'j> {
     pub objects: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
+/// Says whether a listed object is unchanged.
+pub type TextComparison<'d> = Box<dyn Fn(&ListedObject<'_>) -> bool + Sync + 'd>;
+
 /// Decides what to do in clusters. Every method is a function of its arguments.
 pub trait Decider: Sync {
+    /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
+    /// has the objects that are read before.
+    fn comparison<'d>(&'d self, cluster: &ClusterName, first: &[Object]) -> Option<TextComparison<'d>>;
+
     /// Decides about every object of a cluster, before the API server is asked.
     fn decide(&self, cluster: &ClusterName, state: &ClusterState) -> Decided;
 
@@ -162,6 +174,8 @@ pub struct ApplyOptions<'h> {
     pub wait: Option<Duration>,
     /// What is checked before each write.
     pub fence: Option<Fence>,
+    /// What was begun to be read before it was known what is desired.
+    pub early: Option<&'h EarlyReads>,
     /// Receives the progress.
     pub progress: &'h dyn Progress,
 }
@@ -191,6 +205,8 @@ pub struct ClusterOutcome {
     pub error: Option<String>,
     /// Warnings about the cluster.
     pub notes: Vec<String>,
+    /// What is left behind in the cluster; `None` if that was not looked at.
+    pub orphans: Option<Orphans>,
 }
 
 /// Why something failed.
@@ -241,9 +257,15 @@ pub fn apply(
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
-    each(access, desired_states, |runtime, connections, desired| {
+    let one = |runtime: &Runtime, connections: &Arc<Connections>, desired: &DesiredState<'_>| {
         one(runtime, connections, desired, decider, options)
-    })
+    };
+    match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
+        Some((runtime, connections)) => {
+            Ok(in_lanes(desired_states, |desired| one(runtime, connections, desired)))
+        }
+        None => each(access, desired_states, one),
+    }
 }
 
 /// Works on all clusters, some at a time.
@@ -253,18 +275,30 @@ fn each<'j, T: Send>(
     one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
     let connections = access.read(desired_states.len())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| Error::Access(e.to_string()))?;
+    let runtime = runtime()?;
+    let all = in_lanes(desired_states, |desired| one(&runtime, &connections, desired));
+    // A credential plugin may still run although its time is over.
+    runtime.shutdown_background();
+    Ok(all)
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|error| Error::Access(error.to_string()))
+}
+
+/// Works on all clusters, each in a thread. The results are in the order of the clusters.
+fn in_lanes<'j, T: Send>(
+    desired_states: &'j [DesiredState<'j>],
+    one: impl Fn(&'j DesiredState<'j>) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(desired) = desired_states.get(at) else { return done };
-            done.push((at, one(&runtime, &connections, desired)));
+            done.push((at, one(desired)));
         }
     };
     let mut all = std::thread::scope(|scope| {
@@ -273,10 +307,8 @@ fn each<'j, T: Send>(
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
-    // A credential plugin may still run although its time is over.
-    runtime.shutdown_background();
     all.sort_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, result)| result).collect())
+    all.into_iter().map(|(_, result)| result).collect()
 }
 
 fn one(
@@ -292,12 +324,21 @@ fn one(
         actions: Vec::new(),
         error: None,
         notes: Vec::new(),
+        orphans: None,
     };
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(connections.timeout(), async {
-        let client = target::to(connections, &desired.cluster).await?.dry_run(options.dry_run.is_some());
+        let early = options.early.and_then(|early| early.take(&desired.cluster));
+        let (client, early) = match early {
+            Some(early) => {
+                let EarlyCluster { client, found } = read::finished(early.await)??;
+                (client, Some(found))
+            }
+            None => (target::to(connections, &desired.cluster).await?, None),
+        };
+        let client = client.dry_run(options.dry_run.is_some());
         let client = client.fenced(&desired.cluster, options.fence.as_ref());
-        work(&client, desired, decider, options, (&mut outcome, &mut carried)).await
+        work(&client, desired, decider, options, (&mut outcome, &mut carried, early)).await
     }));
     if let Err(error) = worked {
         let why = error.to_string();
@@ -364,15 +405,16 @@ async fn work(
     desired: &DesiredState<'_>,
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
-    (outcome, carried): (&mut ClusterOutcome, &mut SendResults),
+    (outcome, carried, mut early): (&mut ClusterOutcome, &mut SendResults, Option<EarlyLists>),
 ) -> Result<(), Error> {
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
         options.progress.at(&desired.cluster, Step::Reading);
-        let state = read::read(client, desired, options).await?;
+        let mut state = read::read(client, desired, options, Some(decider), early.take()).await?;
         outcome.read = true;
         outcome.notes = parent::check(&state, options)?;
+        let apply_sets = outcome.notes.len();
         outcome.notes.extend(memory::unused(client, &state, options).await?);
         let mut decided = decider.decide(&desired.cluster, &state);
         for decision in &mut decided.decisions {
@@ -380,12 +422,15 @@ async fn work(
                 decision.refuse(why);
             }
         }
+        if options.wait.is_some() || decided.decisions.iter().any(|decision| decision.send.is_some()) {
+            state.read_rest(&desired.cluster)?;
+        }
         let accepted = if options.dry_run_first {
             dry_run::dry_run(client, desired, &state, &mut decided.decisions, (decider, options)).await?
         } else {
             BTreeSet::new()
         };
-        let Decided { decisions, stopped } = decider.finish(&desired.cluster, &state, decided);
+        let Decided { decisions, stopped, orphans } = decider.finish(&desired.cluster, &state, decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -394,6 +439,7 @@ async fn work(
                 outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
             }
         }
+        outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
         if outcome.error.is_some() || options.dry_run == Some(DryRun::Client) {
             return Ok(());

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Client;
 use super::discover;
 use super::kinds::{path, plain, version_path};
-use super::read::{List, finished, objects, pages, read};
+use super::read::{List, finished, objects, read, reduced};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -132,9 +132,10 @@ async fn member(
         narrow: false,
         wait: None,
         fence: None,
+        early: None,
         progress: &NoProgress,
     };
-    let state = read(client, desired, &read_options).await?;
+    let state = read(client, desired, &read_options, None, None).await?;
     found.objects = state.live.objects(&desired.cluster).to_vec();
     found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
@@ -164,7 +165,7 @@ async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> 
     };
     let listed = |list: List, keep: fn(&mut Value)| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { pages(&client, &list, &cluster, keep).await })
+        tokio::spawn(async move { reduced(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
     let readyz = client.probe("/readyz").await;

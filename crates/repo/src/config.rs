@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use federate_kubernetes::pointer::escape;
@@ -138,17 +138,21 @@ pub struct Drift {
 }
 
 /// A rule that excludes differences from drift. All its fields must match.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Ignore {
     /// Kinds, as `Kind` or `Kind.group`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
     /// Names, as `name` or `namespace/name`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// Fields with everything below them, as paths in the notation of drift (`/spec/replicas`) or as JSON
     /// pointers into the live object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Managers that last wrote the field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<String>,
 }
 

@@ -10,6 +10,7 @@ use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory,
 use federate_engine::change::{DigestKey, is_hidden, reveal};
 use federate_engine::{Engine, Rendering, WithheldObject};
 use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef};
+use federate_repo::config::Ignore;
 
 use crate::Session;
 
@@ -99,6 +100,8 @@ pub struct Reconciler<'r> {
     repo: Option<RepoRef>,
     moved: Option<Inventory>,
     held: BTreeMap<(ClusterName, ObjectRef), String>,
+    /// Differences that are not drift.
+    ignored: Vec<Ignore>,
 }
 
 impl<'r> Reconciler<'r> {
@@ -119,6 +122,7 @@ impl<'r> Reconciler<'r> {
             repo: None,
             moved: None,
             held: BTreeMap::new(),
+            ignored: session.repo().config.drift.ignore.clone(),
         }
     }
 
@@ -132,6 +136,13 @@ impl<'r> Reconciler<'r> {
     #[must_use]
     pub fn moving(self, moved: Option<Inventory>) -> Self {
         Self { moved, ..self }
+    }
+
+    /// Like `new`, but with more differences that are not drift than those that the repo names.
+    #[must_use]
+    pub fn ignoring(mut self, rules: &[Ignore]) -> Self {
+        self.ignored.extend_from_slice(rules);
+        self
     }
 
     /// Like `new`, but leaves some objects of some clusters unchanged, with the reason.
@@ -253,7 +264,7 @@ impl<'r> Reconciler<'r> {
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } | Purpose::Remove => None,
-            Purpose::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
+            Purpose::Drift { correct, .. } => Some(Drift { ignore: &self.ignored, correct }),
         };
         work(&DecisionContext {
             engine: &self.engine,
@@ -272,10 +283,7 @@ impl<'r> Reconciler<'r> {
 
     /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
-        let names = self.options.clusters;
-        let selected =
-            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(selected)
+        selected(self.session, self.options.clusters)
     }
 
     /// The custom resources that CRDs among the live and the rendered objects define.
@@ -286,6 +294,12 @@ impl<'r> Reconciler<'r> {
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
     }
+}
+
+/// The clusters of these names; all where there are none.
+fn selected<'s>(session: &'s Session, names: &'s [String]) -> impl Iterator<Item = &'s Cluster> {
+    let selected = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+    session.clusters().iter().filter(selected)
 }
 
 /// What is known about a kind; only its name if no CRD defines it.

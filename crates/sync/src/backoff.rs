@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use federate_engine::actions::Orphans;
 use serde::{Deserialize, Serialize};
 
 use crate::fights::Fights;
+use crate::status::OrphanCounts;
 
 /// What a Sync knows of its clusters.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Backoffs {
     clean: BTreeSet<String>,
     /// Whether it is time to find out what watches have missed.
     lists: bool,
+    /// What is left behind in clusters.
+    orphans: BTreeMap<String, Orphans>,
 }
 
 /// What drifted in a cluster and is left so.
@@ -83,6 +87,23 @@ impl Backoffs {
     pub(crate) fn keep(&mut self, known: &BTreeSet<&str>) {
         self.failing.retain(|cluster, _| known.contains(cluster.as_str()));
         self.drifted.retain(|cluster, _| known.contains(cluster.as_str()));
+        self.orphans.retain(|cluster, _| known.contains(cluster.as_str()));
+    }
+
+    /// Notes what is left behind in a cluster.
+    pub(crate) fn note_orphans(&mut self, cluster: &str, orphans: Orphans) {
+        self.orphans.insert(cluster.to_owned(), orphans);
+    }
+
+    /// What is left behind in a cluster; `None` if that was not looked at.
+    pub(crate) fn orphans_of(&self, cluster: &str) -> Option<Orphans> {
+        self.orphans.get(cluster).copied()
+    }
+
+    /// What is left behind in all clusters.
+    pub(crate) fn orphans(&self) -> OrphanCounts {
+        let sum = |number: fn(&Orphans) -> usize| self.orphans.values().map(number).sum();
+        OrphanCounts { objects: sum(|of| of.objects), apply_sets: sum(|of| of.apply_sets) }
     }
 
     /// Notes what drifted in a cluster; `None` if nothing did.

@@ -113,7 +113,7 @@ impl Corrected {
         format!(
             "{object} in {cluster}: {who} changes {what} again each time that federate puts it back ({times} times); \
              federate leaves it alone for {seconds} s. Stop the other client, or name the field in `drift.ignore` of \
-             federate.yaml"
+             the Sync or of federate.yaml"
         )
     }
 }

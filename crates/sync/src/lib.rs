@@ -18,6 +18,7 @@ mod following;
 mod github_app;
 mod guard;
 pub mod hub;
+mod interval;
 mod lane;
 pub mod listen;
 mod members;

@@ -37,6 +37,8 @@ pub(crate) struct Members<'m> {
     pub(crate) turn: &'m ClusterTurn<'m>,
     /// The number of the publication.
     pub(crate) number: u64,
+    /// What policies have released to clusters, as digests.
+    pub(crate) releases: BTreeMap<String, String>,
     /// The objects that may differ; `None` for all.
     pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
     /// The objects that are left as they are, because it is not their turn.
@@ -81,7 +83,8 @@ impl Members<'_> {
         for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
         }
-        self.note_reports(&self.work(), backoffs, |name| only.contains(name))?;
+        let work = self.work();
+        self.note_reports(|name| self.work_in(&work, name), backoffs, |name| only.contains(name))?;
         Ok(actions)
     }
 
@@ -120,7 +123,7 @@ impl Members<'_> {
                 backoffs.note_clean(cluster);
             }
         }
-        self.note_reported_drift(&self.work(), backoffs)?;
+        self.note_reported_drift(backoffs)?;
         self.end(backoffs, status)?;
         Ok(compared)
     }
@@ -132,7 +135,7 @@ impl Members<'_> {
         let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), &backoffs)?;
         self.log(&actions, "deleted");
         self.note(&actions, &mut backoffs, false);
-        self.note_reports(REMOVED, &mut backoffs, |_| true)?;
+        self.note_reports(|_| REMOVED.to_owned(), &mut backoffs, |_| true)?;
         self.end(&backoffs, status)
     }
 
@@ -160,6 +163,7 @@ impl Members<'_> {
             without_memory: false,
             check_access: false,
             fence: self.turn.fence(),
+            early: None,
             progress: &Silent,
         };
         let (namespace, name) = self.loaded.sync.apply_set();
@@ -188,6 +192,7 @@ impl Members<'_> {
         };
         let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
         let mut reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
+        reconciler = reconciler.ignoring(&self.loaded.sync.spec.drift.ignore);
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.awaiting(awaiting);
         }
@@ -244,6 +249,9 @@ impl Members<'_> {
                 true => CauseKind::Failed,
                 false => CauseKind::Skipped,
             };
+            if let (Some(orphans), false) = (cluster.orphans, self.also) {
+                backoffs.note_orphans(&cluster.name, orphans);
+            }
             if self.also && message.is_none() {
                 continue;
             }
@@ -266,17 +274,19 @@ impl Members<'_> {
     pub(crate) fn end(&self, backoffs: &Backoffs, status: &mut Status) -> Result<(), RoundError> {
         let (elsewhere, failing): (Vec<_>, Vec<_>) =
             backoffs.causes().partition(|(_, cause)| cause.kind == CauseKind::Elsewhere);
-        let failed = failing.iter().filter(|(_, cause)| cause.kind != CauseKind::Skipped).count();
+        let of_kind = |kind: CauseKind| failing.iter().filter(|(_, cause)| cause.kind == kind).count();
         let modified = backoffs.modified();
         let total = self.inventory;
         status.clusters = Some(ClusterCounts {
             ready: total.saturating_sub(failing.len() + modified + elsewhere.len()),
             modified,
-            out_of_sync: failing.len() - failed,
-            err_applied: failed,
+            out_of_sync: of_kind(CauseKind::Skipped),
+            not_ready: of_kind(CauseKind::Unhealthy),
+            err_applied: of_kind(CauseKind::Failed),
             wait_applied: elsewhere.len(),
             ..ClusterCounts::default()
         });
+        status.orphans = backoffs.orphans();
         let shown = failing.iter().take(SHOWN);
         let shown = shown
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });

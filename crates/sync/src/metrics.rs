@@ -30,6 +30,8 @@ pub struct Metrics {
     succeeded: Family<Labels, Seconds>,
     clusters: Family<Labels, Gauge>,
     unschedulable: Family<Labels, Gauge>,
+    moved: Family<Labels, Gauge>,
+    orphans: Family<Labels, Gauge>,
     comparisons: Family<Labels, Counter>,
     fights: Family<Labels, Counter>,
     /// By Sync: whether a round of it has ended.
@@ -50,6 +52,8 @@ impl Default for Metrics {
             succeeded: Family::default(),
             clusters: Family::default(),
             unschedulable: Family::default(),
+            moved: Family::default(),
+            orphans: Family::default(),
             comparisons: Family::default(),
             fights: Family::default(),
             seen: Mutex::default(),
@@ -78,6 +82,11 @@ impl Metrics {
         );
         registry.register("clusters", "Clusters by state", clusters.clone());
         registry.register("unschedulable_objects", "Objects that could not be placed", unschedulable.clone());
+        let moved = "Replicas that the last round which carried something out has moved to other clusters";
+        registry.register("replicas_moved", moved, self.moved.clone());
+        let orphans = "What is left behind in clusters: objects that are no longer rendered and stay, and ApplySets \
+                       that are no longer applied";
+        registry.register("orphans", orphans, self.orphans.clone());
         let comparisons = "Comparisons of clusters because the watch has seen a change";
         registry.register("comparisons", comparisons, self.comparisons.clone());
         let fights = "Objects that another client changes again each time that they are put back";
@@ -134,12 +143,19 @@ impl Metrics {
         let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
+        self.moved.get_or_create(&own()).set(gauge(status.replicas_moved));
+        for (kind, count) in [("object", status.orphans.objects), ("applySet", status.orphans.apply_sets)] {
+            self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
+        }
         if let Some(counts) = status.clusters {
             let states = [
                 ("ready", counts.ready),
+                ("notReady", counts.not_ready),
                 ("modified", counts.modified),
                 ("outOfSync", counts.out_of_sync),
                 ("errApplied", counts.err_applied),
+                ("waitApplied", counts.wait_applied),
+                ("pending", counts.pending),
             ];
             for (state, count) in states {
                 self.clusters.get_or_create(&with("state", state)).set(gauge(count));

@@ -18,6 +18,7 @@ use federate_source::git::{self, GitLocation, Revision};
 use crate::backoff::Backoffs;
 use crate::narrow::Rendered;
 use crate::observed::Observed;
+use crate::rollout::policies::Released;
 use crate::round::RoundError;
 use crate::shards::Report;
 use crate::state::digest;
@@ -56,6 +57,8 @@ pub struct SessionCache {
     pub(crate) resume: Option<Instant>,
     /// What this replica has done in clusters, if several share them.
     pub(crate) worked: BTreeMap<String, String>,
+    /// What became of what policies have released to its clusters.
+    pub(crate) released: BTreeMap<String, Released>,
     /// What this replica has reported last.
     pub(crate) reported: Option<Report>,
 }

@@ -20,7 +20,7 @@ const CODE: &str = "invalid-sync";
 
 /// Fields that a Sync in a file does not support, and what to use instead. They are errors: to ignore them could do what
 /// the user does not want.
-const UNSUPPORTED: [(&str, &str); 10] = [
+const UNSUPPORTED: [(&str, &str); 9] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
     ("/spec/notifications", "read the logs (--log-format json), or the metrics of --listen"),
@@ -30,7 +30,6 @@ const UNSUPPORTED: [(&str, &str); 10] = [
     ("/spec/kubeConfig", "name the kubeconfig with --kubeconfig"),
     ("/spec/hub", "name the control plane's context with --hub-context"),
     ("/spec/deletionPolicy", "objects stay when the Sync is removed from the files"),
-    ("/spec/drift/ignore", "write the rules below `drift.ignore` in the repo's federate.yaml"),
 ];
 
 /// A valid Sync.

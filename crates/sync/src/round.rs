@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
-use federate_engine::change::DigestKey;
+use federate_engine::change::{DigestKey, replicas_moved};
 use federate_live::Access;
 use federate_session::Session;
 
@@ -27,7 +27,7 @@ use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
-use crate::rollout::policies::awaiting;
+use crate::rollout::policies::{awaiting, releases};
 use crate::shards::{ClusterTurn, Shares};
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
@@ -272,6 +272,7 @@ impl Round<'_> {
             moved,
             turn: self.turn,
             number,
+            releases: releases(&state.record.policies),
             objects: None,
             awaiting: accepted.map(|accepted| awaiting(session, &state.record.policies, &accepted.tip)),
             also: false,
@@ -328,7 +329,8 @@ impl Round<'_> {
             return ended;
         }
         if self.rolls_policies(state) {
-            let ended = self.roll_out_policies(state, sessions, (&session, repo.clone()), (tip, name));
+            let what = (&session, repo.clone(), changed.as_ref());
+            let ended = self.roll_out_policies(state, sessions, what, (tip, name));
             sessions.put_accepted(opened, session, repo);
             return ended;
         }
@@ -377,6 +379,11 @@ impl Round<'_> {
         let unschedulable =
             session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
         state.record.status.unschedulable = unschedulable;
+        let moved = kept.map_or(0, |kept| replicas_moved(kept, session.plan()));
+        // A round that was killed has decided already.
+        let goes_on = before.as_ref().is_some_and(|before| !before.done && before.is_for(tip, None));
+        let earlier = if goes_on { state.record.status.replicas_moved } else { 0 };
+        state.record.status.replicas_moved = earlier + usize::try_from(moved).unwrap_or_default();
         state.record.status.branches.clone_from(&branches);
         state.record.accepted = Some(Accepted {
             tip: tip.clone(),

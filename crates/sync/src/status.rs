@@ -46,6 +46,12 @@ pub struct Status {
     pub failing: Vec<FailingCluster>,
     /// How many objects could not be placed.
     pub unschedulable: usize,
+    /// How many replicas the last revision, or the last status of clusters, that was carried out has moved from clusters
+    /// to others.
+    pub replicas_moved: usize,
+    /// What is left behind in clusters.
+    #[serde(skip_serializing_if = "OrphanCounts::is_empty")]
+    pub orphans: OrphanCounts,
     /// The last rounds that did something, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
@@ -79,6 +85,22 @@ pub struct Branch {
     pub commit: String,
 }
 
+/// What is left behind in clusters, all clusters together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OrphanCounts {
+    /// Objects of the Sync that are no longer rendered, and stay.
+    pub objects: usize,
+    /// Other `ApplySet`s of the same folder of the repository, which are no longer applied.
+    pub apply_sets: usize,
+}
+
+impl OrphanCounts {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How many clusters are in which state; the names are those of Rancher Fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -89,7 +111,11 @@ pub struct ClusterCounts {
     pub modified: usize,
     /// Something differs from what is rendered, and is left so.
     pub out_of_sync: usize,
-    /// Something could not be applied, or is not healthy.
+    /// Everything was applied, but something is not healthy, or not yet. This is looked at where a round waits for
+    /// health (`apply.wait`), and in rollouts.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_ready: usize,
+    /// Something could not be applied.
     pub err_applied: usize,
     /// A rollout is updating the cluster.
     #[serde(skip_serializing_if = "is_zero")]

@@ -12,7 +12,7 @@ use super::cached::CachedCreate;
 use super::controlled::remove_controlled;
 use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
-use super::{Action, ActionKind, Outcome};
+use super::{Action, ActionKind};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -35,7 +35,7 @@ pub struct Desired {
     /// Its body, as it is applied.
     pub body: Arc<Value>,
     /// The result of creating it.
-    cached_create: CachedCreate,
+    pub(super) cached_create: CachedCreate,
 }
 
 /// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
@@ -137,6 +137,8 @@ pub struct Decided {
     pub decisions: Vec<Decision>,
     /// Why nothing is done in the cluster.
     pub stopped: Option<String>,
+    /// How many managed objects are no longer rendered and stay; `None` if that was not looked at.
+    pub orphans: Option<usize>,
 }
 
 /// The kinds of a cluster.
@@ -160,13 +162,19 @@ impl DecisionContext<'_> {
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
-        let decided = self.decide(cluster, live, kind);
+        let decided = self.decide(cluster, live, kind, &|_| false);
         self.finish(cluster, live, kind, decided)
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
-    /// decisions.
-    pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
+    /// decisions. `compared` says which objects were [compared as text](Self::comparison) and are unchanged.
+    pub fn decide(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        kind: &Kinds<'_>,
+        compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
+    ) -> Decided {
         let placements = self.placements();
         let wanted = self.rendered(cluster);
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
@@ -174,10 +182,15 @@ impl DecisionContext<'_> {
         let autoscalers = Autoscalers::of(there.chain(rendered));
         let one = |desired: &&Desired| {
             let id = &desired.object;
+            if compared(id) {
+                let action = Action::of(&cluster.name, id, ActionKind::Unchanged);
+                return Decision { action, send: None, refused: false };
+            }
             let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
             self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers))
         };
-        let mut decided = Decided { decisions: wanted.par_iter().map(one).collect(), stopped: None };
+        let decisions = wanted.par_iter().map(one).collect();
+        let mut decided = Decided { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
             self.decide_surplus(cluster, live, &mut decided);
         }
@@ -221,8 +234,11 @@ impl DecisionContext<'_> {
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
             let surplus = Surplus { keep, placements: self.placements() };
             let (more, too_many) = self.surplus(cluster, live, &surplus);
-            decided.decisions.extend(more);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
+            let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
+            let gone = more.iter().filter(goes).count();
+            decided.orphans = Some(self.unwanted(cluster, live, &surplus).count() - gone);
+            decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
         if let Some(why) = &decided.stopped {
@@ -234,13 +250,13 @@ impl DecisionContext<'_> {
     }
 
     /// The objects that are rendered for a cluster.
-    fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
+    pub(super) fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
         let is_rendered = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
         self.desired.iter().filter(is_rendered).collect()
     }
 
     /// The rows of the plan, by object.
-    fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
+    pub(super) fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
         self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
     }
 
@@ -305,6 +321,22 @@ impl DecisionContext<'_> {
         self.engine.reconcile(placement, cluster, there.as_ref())
     }
 
+    /// The managed objects of a cluster.
+    fn members<'l>(&self, cluster: &Cluster, live: &'l Live) -> impl Iterator<Item = &'l Object> {
+        let is_member = self.rules.is_member();
+        live.objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
+    }
+
+    /// Those that are surplus.
+    fn unwanted<'l>(
+        &self,
+        cluster: &Cluster,
+        live: &'l Live,
+        surplus: &Surplus<'_>,
+    ) -> impl Iterator<Item = &'l Object> {
+        self.members(cluster, live).filter(|object| !surplus.keep.contains(&key(&object.id)))
+    }
+
     /// Decides which surplus objects are deleted; none where that exceeds the limit.
     fn pruned(
         &self,
@@ -313,11 +345,8 @@ impl DecisionContext<'_> {
         surplus: &Surplus<'_>,
         prune: &Prune,
     ) -> (Vec<Decision>, Option<String>) {
-        let is_member = self.rules.is_member();
-        let objects = live.objects(&cluster.name).iter();
-        let members: Vec<&Object> = objects.filter(|object| is_member(&object.body)).collect();
-        let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
-        let mut decisions: Vec<Decision> = unwanted
+        let mut decisions: Vec<Decision> = self
+            .unwanted(cluster, live, surplus)
             .map(|object| {
                 let preserved = surplus
                     .placements
@@ -335,7 +364,7 @@ impl DecisionContext<'_> {
             })
             .collect();
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
-        let too_many = prune.refuses(deleted, members.len());
+        let too_many = prune.refuses(deleted, self.members(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
                 decision.hold(why);
@@ -371,16 +400,5 @@ fn delete(cluster: &Cluster, object: &Object) -> Decision {
 }
 
 fn action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<String>) -> Action {
-    Action {
-        cluster: cluster.name.clone(),
-        object: object.id.clone(),
-        action: kind,
-        restarts_pods: false,
-        diffs: Vec::new(),
-        reason,
-        outcome: Outcome::Planned,
-        error: None,
-        unhealthy: false,
-        result: None,
-    }
+    Action { reason, ..Action::of(&cluster.name, &object.id, kind) }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::change::{DigestKey, hide, paths};
@@ -26,6 +26,7 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
+pub mod listed;
 mod overlay;
 pub mod ownership;
 mod replace;
@@ -108,6 +109,24 @@ pub struct Action {
     pub result: Option<Arc<Value>>,
 }
 
+impl Action {
+    /// An action without details.
+    fn of(cluster: &ClusterName, object: &ObjectRef, action: ActionKind) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            object: object.clone(),
+            action,
+            restarts_pods: false,
+            diffs: Vec::new(),
+            reason: None,
+            outcome: Outcome::Planned,
+            error: None,
+            unhealthy: false,
+            result: None,
+        }
+    }
+}
+
 /// A field that differs from the desired one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldDiff {
@@ -159,6 +178,19 @@ pub struct ClusterReport {
     /// Warnings about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What is left behind; `None` if that was not looked at.
+    #[serde(skip)]
+    pub orphans: Option<Orphans>,
+}
+
+/// What is left behind in a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphans {
+    /// Managed objects that are no longer rendered and stay.
+    pub objects: usize,
+    /// Other `ApplySet`s of the repo, which are no longer applied.
+    pub apply_sets: usize,
 }
 
 impl ClusterReport {
@@ -170,7 +202,7 @@ impl ClusterReport {
             None if outcomes().any(|outcome| outcome == Outcome::Failed) => Outcome::Failed,
             None => outcomes().max().unwrap_or(Outcome::Done),
         };
-        Self { name, outcome, error, predicted: false, notes: Vec::new() }
+        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None }
     }
 }
 

@@ -124,6 +124,11 @@ impl Changes {
     }
 }
 
+/// How many replicas of all objects one plan has in other clusters than an earlier one.
+pub fn replicas_moved(from: &Plan, to: &Plan) -> i64 {
+    placements::compare(from, to).iter().map(PlacementChange::moved).sum()
+}
+
 impl Changes {
     /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
     /// Objects may share rows; the objects in the rows are not read. Manifests are not compared.

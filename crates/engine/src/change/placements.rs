@@ -58,6 +58,16 @@ pub enum PlacementChangeKind {
     Status,
 }
 
+impl PlacementChange {
+    /// How many replicas clusters gain that other clusters lose.
+    pub fn moved(&self) -> i64 {
+        let number = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+        let gains = self.clusters.iter().map(|shift| number(shift.to) - number(shift.from));
+        let sum = |sign: i64| gains.clone().map(|gain| (sign * gain).max(0)).sum::<i64>();
+        sum(1).min(sum(-1))
+    }
+}
+
 /// An earlier and a later value, each left out if there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair<T> {

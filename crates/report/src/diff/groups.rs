@@ -32,12 +32,6 @@ impl Move<'_> {
             (None, None, [first, rest @ ..]) => format!("{follows} {} and {} more", name(first), rest.len()),
         }
     }
-
-    /// How many replicas of one object its clusters gain.
-    pub(super) fn replicas(&self) -> i64 {
-        let number = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
-        self.change.clusters.iter().map(|shift| (number(shift.to) - number(shift.from)).max(0)).sum()
-    }
 }
 
 /// Clusters with the same change.

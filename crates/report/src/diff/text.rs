@@ -111,8 +111,8 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
-            (Some(same), Some(_)) if (1..same).contains(&moved.replicas()) => {
-                format!(", {} of {same} replicas", moved.replicas())
+            (Some(same), Some(_)) if (1..same).contains(&change.moved()) => {
+                format!(", {} of {same} replicas", change.moved())
             }
             (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),

@@ -118,11 +118,14 @@ impl Round<'_> {
             match backoffs.cause(name).cloned() {
                 None => {
                     (cluster.revision, cluster.stale) = (revision.clone(), false);
-                    (cluster.updating, cluster.failed) = (None, None);
+                    (cluster.updating, cluster.applied, cluster.failed) = (None, false, None);
                     healthy = true;
                 }
                 Some(cause) if cause.kind == CauseKind::Elsewhere => backoffs.clear(name),
-                Some(cause) if cause.kind == CauseKind::Unhealthy && took < timeout => backoffs.clear(name),
+                Some(cause) if cause.kind == CauseKind::Unhealthy && took < timeout => {
+                    cluster.applied = true;
+                    backoffs.clear(name);
+                }
                 Some(cause) => cluster.failed = Some(cause.message),
             }
         }
@@ -317,7 +320,9 @@ fn count_revisions(status: &mut Status, clusters: &ClusterRevisions, target: Opt
     let (updating, waiting): (Vec<_>, Vec<_>) = open
         .filter(|cluster| cluster.updating.is_some() || cluster.revision.as_deref() != target)
         .partition(|cluster| cluster.updating.is_some());
-    counts.wait_applied = updating.len();
+    let not_ready = updating.iter().filter(|cluster| cluster.applied).count();
+    counts.not_ready += not_ready;
+    counts.wait_applied = updating.len() - not_ready;
     counts.pending = waiting.len();
     counts.ready = counts.ready.saturating_sub(updating.len() + waiting.len());
 }

@@ -16,7 +16,7 @@ use federate_session::Session;
 use jiff::Timestamp;
 
 use super::carry_out::{LOOK, PAUSE};
-use super::policies::{count_clusters, groups, note, objects, resources};
+use super::policies::{count_clusters, groups, note, note_released, objects, open, resources};
 use crate::api::Apply;
 use crate::backoff::{Backoffs, count};
 use crate::members::Members;
@@ -28,6 +28,7 @@ use crate::state::SyncState;
 use crate::status::{Reason, RolloutStatus};
 
 /// What is carried out.
+#[derive(Clone)]
 pub(crate) struct Target<'t> {
     pub(crate) apply: &'t Apply,
     pub(crate) session: &'t Session,
@@ -36,11 +37,13 @@ pub(crate) struct Target<'t> {
     pub(crate) tip: &'t str,
     /// The revision, as it is shown to people.
     pub(crate) name: &'t str,
+    /// The objects that the revision changes in clusters that have everything else; `None` for all.
+    pub(crate) changed: Option<&'t BTreeSet<ObjectRef>>,
 }
 
 impl Round<'_> {
     /// How clusters are updated, if policies of the repo may limit that. The flag says whether rolling strategies count.
-    fn by_policies(&self) -> Option<(&Apply, bool)> {
+    pub(crate) fn by_policies(&self) -> Option<(&Apply, bool)> {
         let apply = self.spec.apply.as_ref()?;
         match &self.spec.rollout {
             None => Some((apply, false)),
@@ -120,7 +123,8 @@ impl Round<'_> {
         let session = self.accepted(state, sessions, opened)?;
         let repo = self.repo(opened);
         self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
-        let ended = self.roll_out_policies(state, sessions, (&session, repo.clone()), (tip, name));
+        let what = (&session, repo.clone(), None);
+        let ended = self.roll_out_policies(state, sessions, what, (tip, name));
         sessions.put_accepted(opened, session, repo);
         ended
     }
@@ -130,18 +134,13 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        (session, repo): (&Session, Option<RepoRef>),
+        (session, repo, changed): (&Session, Option<RepoRef>, Option<&BTreeSet<ObjectRef>>),
         (tip, name): (&str, &str),
     ) -> Result<Outcome, RoundError> {
         let Some((apply, rolling)) = self.by_policies() else {
             return Ok(Outcome::done("there is nothing to roll out"));
         };
-        if self.turn.shares().is_some() {
-            let message = "several replicas that share the clusters (--shared) cannot carry out the rollouts of \
-                           placements: set `rollout.stages`, or run without --shared";
-            return Err(RoundError::new(Reason::ReconciliationFailed, message));
-        }
-        let target = &Target { apply, session, repo, tip, name };
+        let target = &Target { apply, session, repo, tip, name, changed };
         let resources = resources(target.session, &state.record.policies);
         loop {
             let steps = self.step(state, target, &resources, rolling);
@@ -198,30 +197,22 @@ impl Round<'_> {
         target: &Target<'_>,
     ) -> Result<bool, RoundError> {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
+        let is_first = pending.is_none();
         let all = || names(target.session).map(str::to_owned).collect();
-        let open = state.record.policies.values().flat_map(|rollout| &rollout.clusters);
-        let open: BTreeSet<String> =
-            open.filter(|(_, cluster)| cluster.is_open()).map(|(name, _)| name.to_string()).collect();
+        let open = open(&state.record.policies);
         let clusters: BTreeSet<String> = pending.unwrap_or_else(all).union(&open).cloned().collect();
         let now = Instant::now();
         if !clusters.iter().any(|name| sessions.clusters.is_due(name, now)) {
             return Ok(false);
         }
         self.must_lead()?;
-        let mut changed = self.send_formers(state, sessions, target)?;
+        // Clusters that have failed may lack more.
+        let target = &Target { changed: target.changed.filter(|_| is_first), ..target.clone() };
+        let mut changed = self.send_to(state, sessions, target, (&clusters, &open))?;
         let members = self.members(target.session, target.repo.clone(), state);
-        let wait = if open.is_empty() { self.spec.wait(target.apply) } else { Some(LOOK) };
-        let actions = members.update(target.apply, &clusters, wait, &mut sessions.clusters)?;
-        let sent = objects(target.session, target.session.plan());
-        changed |= note(&mut state.record.policies, &actions, |key, cluster, rollout| {
-            let of_former = rollout.objects.values().flatten();
-            let objects = match sent.get(key).filter(|_| !cluster.leaving) {
-                Some(sent) => sent.iter().cloned().collect(),
-                None if cluster.leaving => of_former.cloned().collect(),
-                None => BTreeSet::new(),
-            };
-            (cluster.leaving || cluster.revision == target.tip).then_some(objects)
-        });
+        for (name, released) in members.reported_releases(&open)? {
+            changed |= note_released(&mut state.record.policies, &name, &released);
+        }
         // What was released becomes healthy in its own time.
         for name in &open {
             if sessions.clusters.is_unhealthy(name) {
@@ -233,6 +224,41 @@ impl Round<'_> {
             accepted.pending = Some(failing);
         }
         state.save()?;
+        Ok(changed)
+    }
+
+    /// Sends everything that is released to some clusters, of which these are `open`. Returns whether a cluster has got or
+    /// lost the resources of a policy.
+    pub(crate) fn send_to(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+        (clusters, open): (&BTreeSet<String>, &BTreeSet<String>),
+    ) -> Result<bool, RoundError> {
+        let mut changed = self.send_formers(state, sessions, target)?;
+        let members = self.members(target.session, target.repo.clone(), state);
+        let wait = if open.is_empty() { self.spec.wait(target.apply) } else { Some(LOOK) };
+        let (whole, settled): (BTreeSet<String>, BTreeSet<String>) =
+            clusters.iter().cloned().partition(|name| target.changed.is_none() || open.contains(name));
+        if !settled.is_empty() {
+            let members = Members {
+                objects: target.changed,
+                ..self.members(target.session, target.repo.clone(), state)
+            };
+            members.update(target.apply, &settled, wait, &mut sessions.clusters)?;
+        }
+        let actions = members.update(target.apply, &whole, wait, &mut sessions.clusters)?;
+        let sent = objects(target.session, target.session.plan());
+        changed |= note(&mut state.record.policies, &actions, |key, cluster, rollout| {
+            let of_former = rollout.objects.values().flatten();
+            let objects = match sent.get(key).filter(|_| !cluster.leaving) {
+                Some(sent) => sent.iter().cloned().collect(),
+                None if cluster.leaving => of_former.cloned().collect(),
+                None => BTreeSet::new(),
+            };
+            (cluster.leaving || cluster.revision == target.tip).then_some(objects)
+        });
         Ok(changed)
     }
 

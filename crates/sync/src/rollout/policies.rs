@@ -32,6 +32,12 @@ impl Group {
     }
 }
 
+/// The clusters in which there is something to do.
+pub(crate) fn open(policies: &PolicyRollouts) -> BTreeSet<String> {
+    let all = policies.values().flat_map(|rollout| &rollout.clusters);
+    all.filter(|(_, cluster)| cluster.is_open()).map(|(name, _)| name.to_string()).collect()
+}
+
 /// The clusters, of those in question, that have the objects of policies by former revisions.
 pub(crate) fn groups(
     policies: &PolicyRollouts,
@@ -106,6 +112,7 @@ pub(crate) fn note(
                 cluster.available = Some(now);
             }
             changed |= *cluster != before;
+            cluster.applied = !is_done && unhealthy && cluster.failed.is_none() && !leaves;
         }
         changed |= !gone.is_empty();
         rollout.clusters.retain(|name, _| !gone.contains(name));
@@ -156,6 +163,44 @@ pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) 
     awaiting
 }
 
+/// What policies have released to clusters, as digests.
+pub(crate) fn releases(policies: &PolicyRollouts) -> BTreeMap<String, String> {
+    let mut releases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, rollout) in policies {
+        for (name, ClusterRollout { revision, leaving, since, .. }) in &rollout.clusters {
+            let release = format!("{key} {revision} {leaving} {since:?}");
+            releases.entry(name.to_string()).or_default().push(release);
+        }
+    }
+    releases.into_iter().map(|(name, all)| (name, digest(all.iter().map(String::as_bytes)))).collect()
+}
+
+/// What became of resources that were released to a cluster, by policy; `None` where they are gone.
+pub(crate) type Released = BTreeMap<String, Option<ClusterRollout>>;
+
+/// What became of resources that were released to a cluster, as two states of it show.
+pub(crate) fn released(before: &PolicyRollouts, after: &PolicyRollouts, cluster: &str) -> Released {
+    let of = |policies: &PolicyRollouts, key: &String| policies.get(key)?.clusters.get(cluster).cloned();
+    let open = before.keys().filter(|key| of(before, key).is_some_and(|cluster| cluster.is_open()));
+    open.map(|key| (key.clone(), of(after, key))).collect()
+}
+
+/// Notes what another replica reports about a cluster. Returns whether that is news.
+pub(crate) fn note_released(policies: &mut PolicyRollouts, cluster: &str, released: &Released) -> bool {
+    let mut changed = false;
+    for (key, now) in released {
+        let Some(rollout) = policies.get_mut(key) else { continue };
+        let Some(known) = rollout.clusters.get_mut(cluster).filter(|known| known.is_open()) else { continue };
+        match now {
+            None if known.leaving => drop(rollout.clusters.remove(cluster)),
+            Some(now) if now != known => known.clone_from(now),
+            _ => continue,
+        }
+        changed = true;
+    }
+    changed
+}
+
 /// The digests of what a session renders for policies.
 pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMap<String, PolicyResources> {
     let mut texts: BTreeMap<&ObjectRef, Vec<(String, &[ClusterName])>> = BTreeMap::new();
@@ -204,6 +249,9 @@ pub(crate) fn count_clusters(status: &mut Status, policies: &PolicyRollouts, tip
         all().filter(|(_, c)| c.is_open() && c.failed.is_none()).map(|(name, _)| name).collect();
     let behind = all().filter(|(name, c)| c.revision != tip && !open.contains(name));
     let behind: BTreeSet<_> = behind.map(|(name, _)| name).collect();
-    (counts.wait_applied, counts.pending) = (open.len(), behind.len());
+    let applied: BTreeSet<_> = all().filter(|(_, c)| c.applied).map(|(name, _)| name).collect();
+    let not_ready = open.intersection(&applied).count();
+    counts.not_ready += not_ready;
+    (counts.wait_applied, counts.pending) = (open.len() - not_ready, behind.len());
     counts.ready = counts.ready.saturating_sub(open.len() + behind.len());
 }

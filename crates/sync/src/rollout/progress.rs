@@ -63,6 +63,9 @@ pub struct ClusterRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub updating: Option<Timestamp>,
+    /// Whether everything was applied, and only health is waited for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -208,7 +211,7 @@ fn open(
             break;
         }
         if let Some(cluster) = clusters.get_mut(&name) {
-            cluster.updating = Some(now);
+            (cluster.updating, cluster.applied) = (Some(now), false);
         }
         chosen.insert(name);
     }

@@ -17,6 +17,7 @@
 
 mod driver;
 mod lease;
+mod policies;
 mod replica;
 mod report;
 #[cfg(test)]

@@ -3,9 +3,10 @@
 //! The report about a Sync is a `ConfigMap` beside it, which only its replica writes. It says for each cluster which work
 //! was done, so that a report about former work does not count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use federate_engine::actions::Orphans;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::hub::{Error, JSON};
 use crate::members::Members;
 use crate::opened::rendering;
 use crate::read::Loaded;
+use crate::rollout::policies::Released;
 use crate::round::RoundError;
 use crate::state::{digest, spec_digest};
 use crate::status::Reason;
@@ -32,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) type Report = BTreeMap<String, ClusterReport>;
 
 /// What a replica reports about a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClusterReport {
     /// What was done: the digest of a spec, a revision and what it renders.
     pub(crate) work: String,
@@ -42,6 +44,12 @@ pub(crate) struct ClusterReport {
     /// What drifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) drifted: Option<Drifted>,
+    /// What is left behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) orphans: Option<Orphans>,
+    /// What became of what policies have released to it.
+    #[serde(default, skip_serializing_if = "Released::is_empty")]
+    pub(crate) released: Released,
 }
 
 impl Shares {
@@ -125,12 +133,25 @@ impl Members<'_> {
         digest([&self.number.to_be_bytes()[..], spec.as_bytes(), revision.as_bytes(), rendering.as_bytes()])
     }
 
+    /// What is done in a cluster: `work`, and what policies have released to it.
+    pub(crate) fn work_in(&self, work: &str, cluster: &str) -> String {
+        match self.releases.get(cluster).filter(|_| self.turn.shares().is_some()) {
+            Some(release) => digest([work.as_bytes(), release.as_bytes()]),
+            None => work.to_owned(),
+        }
+    }
+
     /// The clusters of other replicas, with their reports about some work.
-    fn elsewhere(&self, work: &str) -> Result<Vec<(String, Option<ClusterReport>)>, RoundError> {
-        let Some(shares) = self.turn.shares().filter(|_| self.turn.leads()) else { return Ok(Vec::new()) };
+    fn elsewhere(
+        &self,
+        work: impl Fn(&str) -> String,
+    ) -> Result<Vec<(String, Option<ClusterReport>)>, RoundError> {
+        // What is only a part of the work is not reported on its own.
+        let leads = self.turn.leads() && !self.also;
+        let Some(shares) = self.turn.shares().filter(|_| leads) else { return Ok(Vec::new()) };
         let failed = |error: Error| RoundError::new(Reason::ReconciliationFailed, error.to_string());
         let mut reports = shares.reports(self.loaded).map_err(failed)?;
-        reports.retain(|_, report| report.work == work);
+        reports.retain(|name, report| report.work == work(name));
         let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
         let names = names.filter(|name| !self.turn.has(name));
         Ok(names.map(|name| (name.clone(), reports.remove(&name))).collect())
@@ -139,12 +160,15 @@ impl Members<'_> {
     /// Notes which clusters of other replicas fail, or are not reported yet.
     pub(crate) fn note_reports(
         &self,
-        work: &str,
+        work: impl Fn(&str) -> String,
         backoffs: &mut Backoffs,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<(), RoundError> {
         let waits = Cause { kind: CauseKind::Elsewhere, message: "another replica works on it".to_owned() };
         for (name, report) in self.elsewhere(work)?.into_iter().filter(|(name, _)| wanted(name)) {
+            if let Some(orphans) = report.as_ref().and_then(|report| report.orphans) {
+                backoffs.note_orphans(&name, orphans);
+            }
             let cause = report.map_or_else(|| Some(waits.clone()), |report| report.cause);
             let waits = cause.as_ref().is_some_and(|cause| cause.kind == CauseKind::Elsewhere);
             let pause = if waits { LOOK } else { self.loaded.sync.spec.retry_interval() };
@@ -153,13 +177,28 @@ impl Members<'_> {
         Ok(())
     }
 
+    /// What other replicas report about resources that policies have released to some clusters.
+    pub(crate) fn reported_releases(
+        &self,
+        clusters: &BTreeSet<String>,
+    ) -> Result<Vec<(String, Released)>, RoundError> {
+        let work = self.work();
+        let reports = self.elsewhere(|name| self.work_in(&work, name))?.into_iter();
+        let wanted = reports.filter(|(name, _)| clusters.contains(name));
+        Ok(wanted.filter_map(|(name, report)| Some((name, report?.released))).collect())
+    }
+
     /// Notes what drifted in clusters of other replicas, as far as that is reported.
-    pub(crate) fn note_reported_drift(&self, work: &str, backoffs: &mut Backoffs) -> Result<(), RoundError> {
-        for (name, report) in self.elsewhere(work)? {
+    pub(crate) fn note_reported_drift(&self, backoffs: &mut Backoffs) -> Result<(), RoundError> {
+        let work = self.work();
+        for (name, report) in self.elsewhere(|name| self.work_in(&work, name))? {
             if let Some(report) = report {
                 let pause = self.loaded.sync.spec.retry_interval();
                 backoffs.note(&name, report.cause, (pause, pause));
                 backoffs.note_drift(&name, report.drifted);
+                if let Some(orphans) = report.orphans {
+                    backoffs.note_orphans(&name, orphans);
+                }
             }
         }
         Ok(())

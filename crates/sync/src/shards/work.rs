@@ -112,7 +112,7 @@ impl Round<'_> {
         let report = |name: String| {
             let kind = CauseKind::Failed;
             let cause = failing(&name).map(|failing| Cause { kind, message: failing.message.clone() });
-            (name, ClusterReport { work: REMOVED.to_owned(), cause, drifted: None })
+            (name, ClusterReport { work: REMOVED.to_owned(), cause, ..ClusterReport::default() })
         };
         self.write_report(&names.filter(|name| self.turn.has(name)).map(report).collect());
         removed
@@ -126,6 +126,9 @@ impl Round<'_> {
         (session, repo): (&Session, Option<RepoRef>),
         (accepted, published): (&Accepted, &Published),
     ) -> Result<Outcome, RoundError> {
+        if self.rolls_policies(state) {
+            return self.share_policies(state, sessions, (session, repo), accepted);
+        }
         let mut tasks: BTreeMap<Task, BTreeSet<String>> = BTreeMap::new();
         for name in session.clusters().iter().map(|cluster| cluster.name.to_string()) {
             if self.turn.has(&name) {
@@ -201,14 +204,16 @@ impl Round<'_> {
         for (name, work) in &sessions.worked {
             if self.turn.has(name) {
                 let (cause, drifted) = sessions.clusters.known(name);
-                report.insert(name.clone(), ClusterReport { work: work.clone(), cause, drifted });
+                let (work, orphans) = (work.clone(), sessions.clusters.orphans_of(name));
+                let released = sessions.released.get(name).cloned().unwrap_or_default();
+                report.insert(name.clone(), ClusterReport { work, cause, drifted, orphans, released });
             }
         }
         if sessions.reported.as_ref() != Some(&report) {
             self.write_report(&report);
             sessions.reported = Some(report);
         }
-        if state.record.rollout.is_some() {
+        if state.record.rollout.is_some() || self.rolls_policies(state) {
             let open: Vec<String> =
                 sessions.worked.keys().filter(|name| sessions.clusters.is_unhealthy(name)).cloned().collect();
             for name in open {

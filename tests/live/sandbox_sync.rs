@@ -1,0 +1,77 @@
+//! What tests of `federate sync` ask of a sandbox.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use federate_test_apiserver::User;
+use serde_json::{Value, json};
+
+use crate::real::Real;
+use crate::sandbox::Sandbox;
+
+impl Sandbox {
+    /// The same as [`Sandbox::anywhere_alone`], with real clusters only where they issue tokens of `ServiceAccount`s.
+    pub(crate) fn anywhere_with_accounts(clusters: &[&str]) -> Self {
+        let real = Real::find(clusters);
+        if real.is_some_and(|real| real.issues_tokens(clusters[0])) {
+            Self::anywhere_alone(clusters)
+        } else {
+            Self::simulated(clusters)
+        }
+    }
+
+    /// `federate sync` over `sync.yaml` of the sandbox.
+    pub(crate) fn sync(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.args("sync -f sync.yaml --state state --kubeconfig".split(' '));
+        command.arg(self.kubeconfig_path());
+        command.args(arguments.split_whitespace()).current_dir(self.path("")).stdin(Stdio::null());
+        command
+    }
+
+    /// Writes `sync.yaml`: the repo as a folder, and what else is wanted.
+    pub(crate) fn write_sync(&self, interval: &str, wants: &str) {
+        let set = self.real.as_ref().map(|real| format!("apply: {{applySet: {}}}", real.applyset()));
+        let wants = wants.replace("apply: {}", set.as_deref().unwrap_or("apply: {}"));
+        let text = format!(
+            "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: web}}\nspec:\n  source: {{url: repo}}\n  \
+             interval: {interval}\n{wants}"
+        );
+        fs::write(self.path("sync.yaml"), text).unwrap();
+    }
+
+    /// The kubeconfig of the clusters.
+    pub(crate) fn kubeconfig_path(&self) -> PathBuf {
+        self.real.as_ref().map_or_else(|| self.path("kubeconfig"), |real| real.kubeconfig.clone())
+    }
+
+    /// The `ApplySet` of a Sync in a file, if it must not be the default.
+    pub(crate) fn applyset(&self) -> Option<String> {
+        self.real.as_ref().map(Real::applyset)
+    }
+
+    /// Writes a kubeconfig in which each context uses a token of this `ServiceAccount` of a cluster.
+    pub(crate) fn write_kubeconfig_of(&self, file: &str, cluster: &str, namespace: &str, account: &str) {
+        let path = self.path(file);
+        if let Some(real) = &self.real {
+            let text = fs::read_to_string(&real.kubeconfig).unwrap();
+            let mut config: Value = serde_json::from_str(&text).unwrap();
+            for user in config["users"].as_array_mut().unwrap() {
+                user["user"] = json!({"token": real.token(cluster, namespace, account)});
+            }
+            return fs::write(path, config.to_string()).unwrap();
+        }
+        let user = User::new(
+            &format!("system:serviceaccount:{namespace}:{account}"),
+            &["system:serviceaccounts", "system:authenticated"],
+        );
+        self.fleet.cluster(cluster).token(account, user);
+        fs::write(path, self.fleet.kubeconfig_with_token(account)).unwrap();
+    }
+
+    /// Lets an object go when the test ends.
+    pub(crate) fn remember(&self, cluster: &str, path: &str) {
+        self.real.iter().for_each(|real| real.remember(cluster, path));
+    }
+}
