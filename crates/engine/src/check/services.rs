@@ -1,8 +1,9 @@
 //! Services, budgets and network policies that nearly select the pods of a workload in the repo, and ports of Services
 //! that their pods or API servers do not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_kubernetes::object::string_map;
@@ -61,15 +62,46 @@ pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     if services.is_empty() {
         return Vec::new();
     }
-    let mut pods: BTreeMap<Option<&str>, Vec<Pods<'_>>> = BTreeMap::new();
+    let mut pods: BTreeMap<Option<&str>, Namespace<'_>> = BTreeMap::new();
     for object in templates() {
-        pods.entry(object.id.namespace.as_deref()).or_default().extend(pods_of(object));
+        pods.entry(object.id.namespace.as_deref()).or_default().pods.extend(pods_of(object));
     }
+    let pods: BTreeMap<Option<&str>, Namespace<'_>> =
+        pods.into_iter().map(|(name, namespace)| (name, namespace.indexed())).collect();
+    let none = Namespace::default();
     let of = |(service, labels): (&Object, &str)| {
-        let here = pods.get(&service.id.namespace.as_deref());
-        findings(service, labels, here.map_or(&[][..], Vec::as_slice))
+        findings(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
     };
-    services.into_iter().flat_map(of).collect()
+    services.into_par_iter().flat_map_iter(of).collect()
+}
+
+/// The pods of the workloads of a namespace.
+#[derive(Default)]
+struct Namespace<'r> {
+    pods: Vec<Pods<'r>>,
+    /// The places of the pods with a label.
+    by_label: HashMap<(String, String), Vec<usize>>,
+}
+
+impl Namespace<'_> {
+    fn indexed(mut self) -> Self {
+        for (at, pods) in self.pods.iter().enumerate() {
+            for (key, value) in &pods.labels {
+                self.by_label.entry((key.clone(), value.clone())).or_default().push(at);
+            }
+        }
+        self
+    }
+
+    /// The pods with all of these labels: those with the rarest of them, as far as they have the others.
+    fn selected(&self, selector: &Labels) -> Vec<&Pods<'_>> {
+        let with = |(key, value): (&String, &String)| {
+            self.by_label.get(&(key.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
+        };
+        let rarest = selector.iter().map(with).min_by_key(|places| places.len()).unwrap_or_default();
+        let pods = rarest.iter().filter_map(|at| self.pods.get(*at));
+        pods.filter(|pods| selector.iter().all(|(key, value)| pods.labels.get(key) == Some(value))).collect()
+    }
 }
 
 fn pods_of(object: &Object) -> Option<Pods<'_>> {
@@ -85,19 +117,16 @@ fn pods_of(object: &Object) -> Option<Pods<'_>> {
     })
 }
 
-fn findings(service: &Object, labels: &str, pods: &[Pods<'_>]) -> Vec<Finding> {
+fn findings(service: &Object, labels: &str, namespace: &Namespace<'_>) -> Vec<Finding> {
     let body = Cursor::new(&service.body);
     let place = body.below(labels);
     let selector = string_map(Some(place.value()));
     if selector.is_empty() {
         return Vec::new();
     }
-    let selected: Vec<&Pods<'_>> = pods
-        .iter()
-        .filter(|pods| selector.iter().all(|(key, value)| pods.labels.get(key) == Some(value)))
-        .collect();
+    let selected = namespace.selected(&selector);
     if selected.is_empty() {
-        return near(service, &place, &selector, pods).into_iter().collect();
+        return near(service, &place, &selector, &namespace.pods).into_iter().collect();
     }
     let known: Vec<&str> = selected.iter().flat_map(|pods| pods.ports.iter().copied()).collect();
     let targets = body.field("spec").field("ports").items().map(|port| port.field("targetPort").clone());

@@ -226,10 +226,14 @@ fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<Stri
     };
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
+            // Most keys are at the same place, where they are found without being looked up.
+            let mut there = after.iter();
             for (key, value) in before {
-                down(&escape(key), (Some(value), after.get(key)));
+                let here = there.next().filter(|(name, _)| *name == key).map(|(_, after)| after);
+                down(&escape(key), (Some(value), here.or_else(|| after.get(key))));
             }
-            for key in after.keys().filter(|key| !before.contains_key(*key)) {
+            let same = before.len() == after.len() && before.keys().eq(after.keys());
+            for key in after.keys().filter(|key| !same && !before.contains_key(*key)) {
                 down(&escape(key), (None, after.get(key)));
             }
         }
