@@ -30,6 +30,7 @@ mod call;
 mod carried;
 mod carry_out;
 mod client;
+mod counts;
 mod depends;
 mod discover;
 mod dry_run;
@@ -54,6 +55,7 @@ mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
+pub use counts::AnswerCounts;
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
