@@ -1,6 +1,7 @@
 //! The common steps of `apply` and `drift`: load and render the repo, read the live objects from a dump or
 //! from API servers, and decide the actions.
 
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -12,6 +13,8 @@ use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
+#[cfg(feature = "live")]
+use federate_live::EarlyReads;
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 #[cfg(feature = "live")]
@@ -24,6 +27,10 @@ mod progress;
 #[cfg(not(feature = "live"))]
 #[derive(Default)]
 pub(super) struct Surveyed {}
+
+/// What is being read of clusters; nothing where no cluster is reached.
+#[cfg(not(feature = "live"))]
+pub(super) struct EarlyReads {}
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -153,7 +160,7 @@ impl Members<'_> {
     /// Decides the actions for every cluster, and performs them where API servers are used. Returns `None` if
     /// errors in the repo, which are already reported, stop the run.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
-        let mut session = self.args.session(None, None)?;
+        let mut session = self.args.last_session()?;
         session.keep_values();
         let repo = self.args.repo_ref();
         let inventory = self.inventory.inventory(repo.as_ref());
@@ -161,6 +168,11 @@ impl Members<'_> {
             Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
             Reader::Dump => Surveyed::default(),
             Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
+        };
+        // The API servers list while this plans.
+        let early = match &self.reader {
+            Reader::Dump => None,
+            Reader::Servers(servers) => self.read_early(servers, &session, &inventory),
         };
         self.working("planning");
         let findings = session.findings();
@@ -181,6 +193,8 @@ impl Members<'_> {
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
+        // Like the session, it is freed by the end of the process.
+        let reconciler = ManuallyDrop::new(reconciler);
         let (actions, dry_run) = match &self.reader {
             Reader::Dump => {
                 print_lines("warning", &without_dump(&reconciler.unobserved()));
@@ -193,7 +207,8 @@ impl Members<'_> {
             Reader::Servers(servers) => {
                 let remember = Some(&surveyed).filter(|_| self.remember);
                 let memory = (remember, !self.remember && !self.args.names_memory());
-                (servers.reconcile(&session, &reconciler, memory)?, servers.dry_run.is_some())
+                let actions = servers.reconcile(&session, &reconciler, memory, early.as_ref())?;
+                (actions, servers.dry_run.is_some())
             }
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
@@ -242,6 +257,26 @@ impl Members<'_> {
         Ok(surveyed)
     }
 
+    /// Begins to read the clusters, where nothing else is read first. What keeps them from being read is reported after
+    /// errors in the repo.
+    #[cfg(feature = "live")]
+    fn read_early(
+        &self,
+        servers: &Servers<'_>,
+        session: &Session,
+        inventory: &Inventory,
+    ) -> Option<EarlyReads> {
+        let reads = self.moved.is_none() && !servers.check_access;
+        reads.then(|| {
+            session.read_early(&servers.access.access(session), inventory, &self.args.clusters).ok()
+        })?
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn read_early(&self, _: &Servers<'_>, _: &Session, _: &Inventory) -> Option<EarlyReads> {
+        None
+    }
+
     #[cfg(not(feature = "live"))]
     #[expect(clippy::unnecessary_wraps, reason = "it stands for one that can fail")]
     fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
@@ -288,6 +323,7 @@ impl Servers<'_> {
         session: &Session,
         reconciler: &Reconciler<'_>,
         (remember, without_memory): (Option<&Surveyed>, bool),
+        early: Option<&EarlyReads>,
     ) -> Result<Actions, Fault> {
         progress_line::stop();
         let lines = progress::ProgressLines::new(self.quiet);
@@ -301,6 +337,7 @@ impl Servers<'_> {
             without_memory,
             check_access: self.check_access,
             fence: None,
+            early,
             progress: &lines,
         };
         let reconciled = reconciler.servers(&self.access.access(session), &options);
@@ -314,6 +351,7 @@ impl Servers<'_> {
         _: &Session,
         _: &Reconciler<'_>,
         _: (Option<&Surveyed>, bool),
+        _: Option<&EarlyReads>,
     ) -> Result<Actions, Fault> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
         Err(Fault::Failed(why.to_owned()))

@@ -7,7 +7,7 @@ use super::*;
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 fn kind(api_version: &str, kind: &str) -> Kind {
-    Kind::builtin(api_version, kind).unwrap()
+    Kind::builtin(api_version, kind).cloned().unwrap()
 }
 
 fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
@@ -151,4 +151,19 @@ fn what_must_not_change_does_not() {
     let refused = applied(Some(&live), &other, &write(&kind, "me")).unwrap_err();
     assert_eq!(refused.code, 422);
     assert!(refused.message.contains("spec.selector: Invalid value"), "{refused}");
+}
+
+#[test]
+fn changes_of_a_service_are_refused_before_its_content() {
+    let kind = kind("v1", "Service");
+    let service = |address: &str, sort: &str, port: u32| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"clusterIP": address,
+            "clusterIPs": [address], "type": sort, "ports": [{"port": port}], "selector": {"app": "a"}}})
+    };
+    let live = applied(None, &service("10.96.0.9", "ClusterIP", 80), &write(&kind, "m")).unwrap();
+    let refused = applied(Some(&live), &service("10.96.0.10", "Nope", 0), &write(&kind, "m")).unwrap_err();
+    let causes =
+        refused.details["causes"].as_array().unwrap().iter().map(|cause| cause["field"].as_str().unwrap());
+    let fields = ["spec.clusterIPs[0]", "spec.ports[0].port", "spec.ports[0].targetPort", "spec.type"];
+    assert_eq!(causes.collect::<Vec<_>>(), fields);
 }

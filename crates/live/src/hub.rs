@@ -15,7 +15,7 @@ use super::Error;
 use super::call::{Call, encoded};
 use super::client::Client;
 use super::kinds::{path_of, plain, version_path};
-use super::read::object;
+use super::listed::object;
 use federate_engine::InventoryObject;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 

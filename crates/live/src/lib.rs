@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
+use federate_engine::actions::listed::ListedObject;
 use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
@@ -34,12 +35,14 @@ mod counts;
 mod depends;
 mod discover;
 mod dry_run;
+mod early;
 mod gates;
 mod hub;
 pub mod import;
 mod item;
 mod kinds;
 mod kubeconfig;
+mod listed;
 mod memory;
 mod order;
 pub mod packed;
@@ -56,6 +59,7 @@ mod watch;
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
 pub use counts::AnswerCounts;
+pub use early::{EarlyReads, read_early};
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
@@ -68,6 +72,7 @@ pub use watch::{MemberWatch, WatchedObjects};
 use carried::SendResults;
 use carry_out::Run;
 use client::Client;
+use early::{EarlyCluster, EarlyLists};
 use target::Connections;
 
 /// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
@@ -86,8 +91,15 @@ pub struct DesiredState<'j> {
     pub objects: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
+/// Says whether a listed object is unchanged.
+pub type TextComparison<'d> = Box<dyn Fn(&ListedObject<'_>) -> bool + Sync + 'd>;
+
 /// Decides what to do in clusters. Every method is a function of its arguments.
 pub trait Decider: Sync {
+    /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
+    /// has the objects that are read before.
+    fn comparison<'d>(&'d self, cluster: &ClusterName, first: &[Object]) -> Option<TextComparison<'d>>;
+
     /// Decides about every object of a cluster, before the API server is asked.
     fn decide(&self, cluster: &ClusterName, state: &ClusterState) -> Decided;
 
@@ -164,6 +176,8 @@ pub struct ApplyOptions<'h> {
     pub wait: Option<Duration>,
     /// What is checked before each write.
     pub fence: Option<Fence>,
+    /// What was begun to be read before it was known what is desired.
+    pub early: Option<&'h EarlyReads>,
     /// Receives the progress.
     pub progress: &'h dyn Progress,
 }
@@ -245,9 +259,15 @@ pub fn apply(
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
-    each(access, desired_states, |runtime, connections, desired| {
+    let one = |runtime: &Runtime, connections: &Arc<Connections>, desired: &DesiredState<'_>| {
         one(runtime, connections, desired, decider, options)
-    })
+    };
+    match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
+        Some((runtime, connections)) => {
+            Ok(in_lanes(desired_states, |desired| one(runtime, connections, desired)))
+        }
+        None => each(access, desired_states, one),
+    }
 }
 
 /// Works on all clusters, some at a time.
@@ -257,18 +277,30 @@ fn each<'j, T: Send>(
     one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
     let connections = access.read(desired_states.len())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| Error::Access(e.to_string()))?;
+    let runtime = runtime()?;
+    let all = in_lanes(desired_states, |desired| one(&runtime, &connections, desired));
+    // A credential plugin may still run although its time is over.
+    runtime.shutdown_background();
+    Ok(all)
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|error| Error::Access(error.to_string()))
+}
+
+/// Works on all clusters, each in a thread. The results are in the order of the clusters.
+fn in_lanes<'j, T: Send>(
+    desired_states: &'j [DesiredState<'j>],
+    one: impl Fn(&'j DesiredState<'j>) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(desired) = desired_states.get(at) else { return done };
-            done.push((at, one(&runtime, &connections, desired)));
+            done.push((at, one(desired)));
         }
     };
     let mut all = std::thread::scope(|scope| {
@@ -277,10 +309,8 @@ fn each<'j, T: Send>(
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
-    // A credential plugin may still run although its time is over.
-    runtime.shutdown_background();
     all.sort_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, result)| result).collect())
+    all.into_iter().map(|(_, result)| result).collect()
 }
 
 fn one(
@@ -300,9 +330,17 @@ fn one(
     };
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(connections.timeout(), async {
-        let client = target::to(connections, &desired.cluster).await?.dry_run(options.dry_run.is_some());
+        let early = options.early.and_then(|early| early.take(&desired.cluster));
+        let (client, early) = match early {
+            Some(early) => {
+                let EarlyCluster { client, found } = read::finished(early.await)??;
+                (client, Some(found))
+            }
+            None => (target::to(connections, &desired.cluster).await?, None),
+        };
+        let client = client.dry_run(options.dry_run.is_some());
         let client = client.fenced(&desired.cluster, options.fence.as_ref());
-        work(&client, desired, decider, options, (&mut outcome, &mut carried)).await
+        work(&client, desired, decider, options, (&mut outcome, &mut carried, early)).await
     }));
     if let Err(error) = worked {
         let why = error.to_string();
@@ -369,13 +407,13 @@ async fn work(
     desired: &DesiredState<'_>,
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
-    (outcome, carried): (&mut ClusterOutcome, &mut SendResults),
+    (outcome, carried, mut early): (&mut ClusterOutcome, &mut SendResults, Option<EarlyLists>),
 ) -> Result<(), Error> {
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
         options.progress.at(&desired.cluster, Step::Reading);
-        let state = read::read(client, desired, options).await?;
+        let mut state = read::read(client, desired, options, Some(decider), early.take()).await?;
         outcome.read = true;
         outcome.notes = parent::check(&state, options)?;
         let apply_sets = outcome.notes.len();
@@ -385,6 +423,9 @@ async fn work(
             if let Some(why) = state.unreadable.get(&decision.action.object) {
                 decision.refuse(why);
             }
+        }
+        if options.wait.is_some() || decided.decisions.iter().any(|decision| decision.send.is_some()) {
+            state.read_rest(&desired.cluster)?;
         }
         let accepted = if options.dry_run_first {
             dry_run::dry_run(client, desired, &state, &mut decided.decisions, (decider, options)).await?

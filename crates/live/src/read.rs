@@ -8,14 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use bytes::Bytes;
+use serde_json::Value;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::call::Call;
 use super::client::{Client, not_json};
-use super::item::Page;
+use super::early::EarlyLists;
+use super::item::{self, Page};
 use super::kinds::{self, Kinds, path, path_of};
-use super::{ApplyOptions, DesiredState, Error};
+use super::listed::{self, Item, Unread, object};
+use super::{ApplyOptions, Decider, DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
 use federate_engine::actions::Inventory;
@@ -47,9 +50,21 @@ pub struct ClusterState {
     pub partial: bool,
     /// The desired objects that may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
+    /// The objects that are unchanged by their text; only their metadata is live.
+    unread: Unread,
 }
 
 impl ClusterState {
+    /// Whether an object is unchanged by its text. Only its metadata is live.
+    pub fn is_unread(&self, object: &ObjectRef) -> bool {
+        self.unread.has(object)
+    }
+
+    /// Reads the objects of which only the metadata is live.
+    pub(super) fn read_rest(&mut self, cluster: &ClusterName) -> Result<(), Error> {
+        self.unread.read(&mut self.live, cluster)
+    }
+
     /// Why an object cannot be dry-run before others exist, if it cannot.
     pub(super) fn obstacle(&self, desired: &DesiredState<'_>, object: &ObjectRef) -> Option<String> {
         if !self.kinds.serves(object) {
@@ -73,17 +88,21 @@ fn key(object: &ObjectRef) -> Key<'_> {
     (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
 }
 
-/// Reads a cluster.
+/// Reads a cluster. With a decider, objects that are unchanged by their text are not read further.
 pub(super) async fn read(
     client: &Client,
     desired: &DesiredState<'_>,
     options: &ApplyOptions<'_>,
+    decider: Option<&dyn Decider>,
+    early: Option<EarlyLists>,
 ) -> Result<ClusterState, Error> {
     let sets =
         options.moved.into_iter().filter(|moved| *moved != options.inventory).chain([options.inventory]);
     let sets: Vec<&Inventory> = sets.collect();
-    let mut parents = Vec::new();
-    for set in &sets {
+    // Reads begin early only where nothing moves.
+    let mut early = early.filter(|_| sets.len() == 1);
+    let mut parents: Vec<Option<Value>> = early.iter_mut().map(|early| early.parent.take()).collect();
+    for set in sets.iter().skip(parents.len()) {
         parents.push(client.find(&Call::get(parent_path(set))).await?);
     }
     let members =
@@ -95,10 +114,7 @@ pub(super) async fn read(
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
     let kinds = kinds::find(client, desired, &members).await?;
     let ids: Vec<String> = sets.iter().map(|set| set.id()).collect();
-    let selector = match ids.as_slice() {
-        [one] => format!("{PART_OF}={one}"),
-        several => format!("{PART_OF} in ({})", several.join(",")),
-    };
+    let selector = selector(&ids);
     let versions: BTreeMap<Key<'_>, &str> =
         desired.objects.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
 
@@ -108,7 +124,8 @@ pub(super) async fn read(
         selector: Some(selector.clone()),
     });
     let places = namespaces(desired, options.inventory, &members);
-    let Listed { mut objects, partial } = listed(client, lists, &places, &desired.cluster).await?;
+    let Listed { items, partial } = list_all(client, lists, &places, early).await?;
+    let (mut objects, unread) = listed::objects(items, &desired.cluster, decider)?;
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
@@ -123,7 +140,7 @@ pub(super) async fn read(
     let mut live = Live::default();
     live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable })
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, unread })
 }
 
 /// Reads only the desired objects. Which other members there are is unknown.
@@ -150,6 +167,7 @@ async fn narrow(
         members: Vec::new(),
         partial: true,
         unreadable,
+        unread: Unread::default(),
     })
 }
 
@@ -165,6 +183,14 @@ async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     })
+}
+
+/// The selector of the members of `ApplySet`s.
+pub(super) fn selector(ids: &[String]) -> String {
+    match ids {
+        [one] => format!("{PART_OF}={one}"),
+        several => format!("{PART_OF} in ({})", several.join(",")),
+    }
 }
 
 /// The namespaces that a run is about.
@@ -207,10 +233,10 @@ async fn missing(
         }
     }
     let mut all = Vec::new();
-    let answers = try_lists(client, lists.iter().map(|(list, _)| list), &desired.cluster).await?;
+    let answers = try_lists(client, lists.iter().map(|(list, _)| list), None).await?;
     for ((list, wanted), answer) in lists.iter().zip(answers) {
         match answer {
-            Some(objects) => all.extend(objects),
+            Some(items) => all.extend(listed::objects(items, &desired.cluster, None)?.0),
             None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
         }
     }
@@ -233,29 +259,30 @@ async fn missing(
     Ok((all, unreadable))
 }
 
-/// The objects of several lists that may be read.
+/// The items of several lists that may be read.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    pub(super) objects: Vec<Object>,
+    pub(super) items: Vec<Item>,
     /// Whether a list was refused.
     pub(super) partial: bool,
 }
 
-/// The objects of several lists of all namespaces. One that is refused is repeated for each of `namespaces`.
-pub(super) async fn listed(
+/// The items of several lists of all namespaces, some of which began early. One that is refused is repeated for each of
+/// `namespaces`.
+pub(super) async fn list_all(
     client: &Client,
     lists: impl Iterator<Item = List>,
     namespaces: &BTreeSet<String>,
-    cluster: &ClusterName,
+    mut early: Option<EarlyLists>,
 ) -> Result<Listed, Error> {
     let mut lists: Vec<List> = lists.collect();
     let mut all = Listed::default();
     while !lists.is_empty() {
         let mut narrower = Vec::new();
-        let answers = try_lists(client, lists.iter(), cluster).await?;
+        let answers = try_lists(client, lists.iter(), early.take()).await?;
         for (list, answer) in lists.iter().zip(answers) {
             match answer {
-                Some(objects) => all.objects.extend(objects),
+                Some(items) => all.items.extend(items),
                 None if list.kind.namespaced && list.namespace.is_none() => narrower.extend(
                     namespaces
                         .iter()
@@ -269,25 +296,32 @@ pub(super) async fn listed(
     Ok(all)
 }
 
-/// The objects of each of several lists; `None` for one that may not be read.
+/// The items of each of several lists; `None` for one that may not be read.
 async fn try_lists(
     client: &Client,
     lists: impl Iterator<Item = &List>,
-    cluster: &ClusterName,
-) -> Result<Vec<Option<Vec<Object>>>, Error> {
+    mut early: Option<EarlyLists>,
+) -> Result<Vec<Option<Vec<Item>>>, Error> {
     let under_way = lists.map(|list| {
-        let (client, list, cluster) = (client.clone(), list.clone(), cluster.clone());
-        tokio::spawn(async move { pages(&client, &list, &cluster, |_| {}).await })
+        let begun = early.as_mut().and_then(|early| early.take(list));
+        let (client, list) = (client.clone(), list.clone());
+        begun.unwrap_or_else(|| tokio::spawn(async move { items(&client, &list).await }))
     });
-    let under_way: Vec<JoinHandle<_>> = under_way.collect();
+    let under_way: Vec<JoinHandle<Result<Vec<Item>, Error>>> = under_way.collect();
     let mut all = Vec::new();
     for task in under_way {
         all.push(match finished(task.await)? {
             Err(Error::Refused(refusal)) if refusal.code == 403 => None,
-            objects => Some(objects?),
+            items => Some(items?),
         });
     }
     Ok(all)
+}
+
+/// The items of a list.
+pub(super) async fn items(client: &Client, list: &List) -> Result<Vec<Item>, Error> {
+    let items = pages(client, list, |page| Ok(page.items)).await?;
+    Ok(items.into_iter().map(|item| (list.kind.clone(), item)).collect())
 }
 
 /// A list of objects of a kind.
@@ -306,7 +340,7 @@ pub(super) async fn objects(
 ) -> Result<Vec<Object>, Error> {
     let under_way = lists.map(|list| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { pages(&client, &list, &cluster, read_fields).await })
+        tokio::spawn(async move { reduced(&client, &list, &cluster, read_fields).await })
     });
     let under_way: Vec<JoinHandle<Result<Vec<Object>, Error>>> = under_way.collect();
     let mut all = Vec::new();
@@ -324,16 +358,31 @@ pub(super) fn finished<T>(task: Result<T, JoinError>) -> Result<T, Error> {
     })
 }
 
-/// All objects of a list; none where the cluster does not know the kind. `change` reduces each as soon as its page
-/// arrives, and the next page is requested before that.
-pub(super) async fn pages(
+/// The objects of a list; `change` reduces each as soon as its page arrives.
+pub(super) async fn reduced(
     client: &Client,
     list: &List,
     cluster: &ClusterName,
     change: fn(&mut Value),
 ) -> Result<Vec<Object>, Error> {
+    let (kind, cluster) = (list.kind.clone(), cluster.clone());
+    let reduced = move |text: &Bytes| {
+        let mut body = item::read(text)?;
+        change(&mut body);
+        Ok(object(&kind, body, &cluster))
+    };
+    pages(client, list, move |page| page.items.iter().map(&reduced).collect()).await
+}
+
+/// What is read of the pages of a list; nothing where the cluster does not know the kind. The next page is requested
+/// before a page is read.
+async fn pages<T: Send + 'static>(
+    client: &Client,
+    list: &List,
+    read: impl Fn(Page) -> serde_json::Result<Vec<T>> + Clone + Send + 'static,
+) -> Result<Vec<T>, Error> {
     let mut begun = 1;
-    let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<Object>>>> = Vec::new();
+    let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<T>>>> = Vec::new();
     let mut token = String::new();
     loop {
         let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
@@ -360,12 +409,8 @@ pub(super) async fn pages(
         };
         let page = Page::of(&page).map_err(|_| not_json())?;
         page.next.clone_into(&mut token);
-        let (kind, cluster) = (list.kind.clone(), cluster.clone());
-        under_way.push(tokio::spawn(async move {
-            let mut items = page.items()?;
-            items.iter_mut().for_each(change);
-            Ok(items.into_iter().map(|item| object(&kind, item, &cluster)).collect())
-        }));
+        let read = read.clone();
+        under_way.push(tokio::spawn(async move { read(page) }));
         if token.is_empty() {
             break;
         }
@@ -375,13 +420,4 @@ pub(super) async fn pages(
         all.extend(finished(page.await)?.map_err(|_| not_json())?);
     }
     Ok(all)
-}
-
-/// An object of a list, whose items may lack their kind.
-pub(super) fn object(kind: &Kind, mut body: Value, cluster: &ClusterName) -> Object {
-    if let Some(map) = body.as_object_mut() {
-        map.insert("apiVersion".to_owned(), json!(kind.api_version()));
-        map.insert("kind".to_owned(), json!(kind.kind));
-    }
-    Object::of(body, cluster.clone())
 }

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Client;
 use super::discover;
 use super::kinds::{path, plain, version_path};
-use super::read::{List, finished, objects, pages, read};
+use super::read::{List, finished, objects, read, reduced};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -132,14 +132,15 @@ async fn member(
         narrow: false,
         wait: None,
         fence: None,
+        early: None,
         progress: &NoProgress,
     };
-    let state = read(client, desired, &read_options).await?;
+    let state = read(client, desired, &read_options, None, None).await?;
     found.objects = state.live.objects(&desired.cluster).to_vec();
     found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
-        let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
+        let kind = Kind::builtin(&scope.api_version, &scope.kind).cloned()?;
         Some(List { kind, namespace: scope.namespace.clone(), selector: None })
     });
     found.objects.extend(objects(client, lists, &desired.cluster).await?);
@@ -156,14 +157,15 @@ impl Progress for NoProgress {
 
 /// Everything from which control planes compute the status of a cluster.
 async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> Result<Observation, Error> {
-    let all =
-        |kind: &str| Kind::builtin("v1", kind).map(|kind| List { kind, namespace: None, selector: None });
+    let all = |kind: &str| {
+        Kind::builtin("v1", kind).cloned().map(|kind| List { kind, namespace: None, selector: None })
+    };
     let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
         return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
     };
     let listed = |list: List, keep: fn(&mut Value)| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { pages(&client, &list, &cluster, keep).await })
+        tokio::spawn(async move { reduced(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
     let readyz = client.probe("/readyz").await;

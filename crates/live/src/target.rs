@@ -77,6 +77,11 @@ impl Access {
         Ok(self.read(1)?.member(cluster).await?.cluster_url.to_string())
     }
 
+    /// The number of clusters that are worked on at a time.
+    pub(super) fn clusters_at_once(&self) -> usize {
+        self.at_once.unwrap_or(AT_ONCE)
+    }
+
     /// Reads the files. Without a kubeconfig only the cluster that federate runs in can be reached, so that `clusters`,
     /// the number of clusters, must be 1.
     pub(super) fn read(&self, clusters: usize) -> Result<Arc<Connections>, Error> {
@@ -108,7 +113,7 @@ impl Access {
             access: self.clone(),
             source: Arc::new(source),
             hub: OnceCell::new(),
-            places: Arc::new(Semaphore::new(self.at_once.unwrap_or(AT_ONCE))),
+            places: Arc::new(Semaphore::new(self.clusters_at_once())),
         }))
     }
 }

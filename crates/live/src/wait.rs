@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use super::carry_out::is_applied;
 use super::client::Client;
-use super::read::{ClusterState, List, listed};
+use super::listed;
+use super::read::{ClusterState, List, list_all};
 use super::{ApplyOptions, Decider, Error, Step};
 use federate_apiserver::managed::read_fields;
 use federate_dialect::{Health, HealthState};
@@ -65,7 +66,8 @@ pub(super) async fn wait(
         });
         let lists: Vec<List> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
-        for mut object in listed(client, lists.into_iter(), &namespaces, &cluster).await?.objects {
+        let items = list_all(client, lists.into_iter(), &namespaces, None).await?.items;
+        for mut object in listed::objects(items, &cluster, None)?.0 {
             read_fields(&mut object.body);
             if let Some(why) = failure(&object).filter(|_| open.contains_key(&object.id)) {
                 open.remove(&object.id);

@@ -283,10 +283,7 @@ impl<'r> Reconciler<'r> {
 
     /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
-        let names = self.options.clusters;
-        let selected =
-            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(selected)
+        selected(self.session, self.options.clusters)
     }
 
     /// The custom resources that CRDs among the live and the rendered objects define.
@@ -299,12 +296,18 @@ impl<'r> Reconciler<'r> {
     }
 }
 
+/// The clusters of these names; all where there are none.
+fn selected<'s>(session: &'s Session, names: &'s [String]) -> impl Iterator<Item = &'s Cluster> {
+    let selected = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+    session.clusters().iter().filter(selected)
+}
+
 /// What is known about a kind; only its name if no CRD defines it.
 fn kind<'k>(id: &ObjectRef, custom_kinds: &'k [Kind]) -> Cow<'k, Kind> {
     let custom = || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version);
     let unknown = || Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some());
     match Kind::builtin(&id.api_version, &id.kind) {
-        Some(builtin) => Cow::Owned(builtin),
+        Some(builtin) => Cow::Borrowed(builtin),
         None => custom().map_or_else(|| Cow::Owned(unknown()), Cow::Borrowed),
     }
 }

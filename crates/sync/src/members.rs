@@ -166,6 +166,7 @@ impl Members<'_> {
             without_memory: false,
             check_access: false,
             fence: self.turn.fence(),
+            early: None,
             progress: &Silent,
         };
         let (namespace, name) = self.loaded.sync.apply_set();

@@ -63,7 +63,7 @@ pub(super) fn update(
     };
     let mut change = change(kind, live, object);
     // The server reports the changes of these kinds first.
-    if matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
+    if matches!(kind.kind.as_str(), "ConfigMap" | "Secret" | "Service") {
         std::mem::swap(&mut content, &mut change);
     }
     causes.extend(content.into_iter().chain(change));

@@ -16,6 +16,12 @@ use super::blame::Blame;
 use super::ownership::entries;
 use federate_kubernetes::ObjectRef;
 
+/// The kinds of autoscalers: group and kind.
+const AUTOSCALERS: [(&str, &str); 3] = [HORIZONTAL, KEDA, VERTICAL];
+const HORIZONTAL: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
+const KEDA: (&str, &str) = ("keda.sh", "ScaledObject");
+const VERTICAL: (&str, &str) = ("autoscaling.k8s.io", "VerticalPodAutoscaler");
+
 const REPLICAS: &str = "/spec/replicas";
 const CONTAINERS: &str = "/spec/template/spec/containers";
 
@@ -37,10 +43,10 @@ impl Autoscalers {
         for (id, body) in objects {
             let name = || format!("{} {}", id.kind, id.name);
             match (id.group(), id.kind.as_str()) {
-                ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
+                HORIZONTAL | KEDA => {
                     all.replicas.extend(target(id, body, "scaleTargetRef").map(|target| (target, name())));
                 }
-                ("autoscaling.k8s.io", "VerticalPodAutoscaler") => {
+                VERTICAL => {
                     let off = body.pointer("/spec/updatePolicy/updateMode").is_some_and(|mode| mode == "Off");
                     let target = target(id, body, "targetRef").filter(|_| !off);
                     all.resources.extend(target.map(|target| (target, name())));
@@ -49,6 +55,11 @@ impl Autoscalers {
             }
         }
         all
+    }
+
+    /// Whether objects of a kind may be autoscalers.
+    pub(super) fn are(group: &str, kind: &str) -> bool {
+        AUTOSCALERS.contains(&(group, kind))
     }
 
     /// Whether an autoscaler may own fields of a live object.

@@ -5,11 +5,14 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::decide::{Rules, Target};
+use super::listed::UnchangedText;
 use federate_apiserver::{Failure, applied};
 
 /// The body that is applied, and the result of creating the object: computed once for all clusters.
 #[derive(Clone, Debug, Default)]
 pub struct CachedCreate {
+    /// How a live object was found to be unchanged.
+    pub(super) unchanged: OnceLock<UnchangedText>,
     metadata: OnceLock<Value>,
     body: OnceLock<Arc<Value>>,
     result: OnceLock<Created>,
@@ -25,8 +28,8 @@ impl CachedCreate {
     }
 
     /// The metadata of that body.
-    pub(super) fn metadata(&self, target: &Target<'_>, rules: &Rules<'_>) -> &Value {
-        let labelled = || rules.inventory.labelled(&json!({"metadata": target.body.get("metadata")}));
+    pub(super) fn metadata(&self, body: &Value, rules: &Rules<'_>) -> &Value {
+        let labelled = || rules.inventory.labelled(&json!({"metadata": body.get("metadata")}));
         self.metadata.get_or_init(|| labelled().get_mut("metadata").map(Value::take).unwrap_or_default())
     }
 

@@ -12,7 +12,7 @@ use super::cached::CachedCreate;
 use super::controlled::remove_controlled;
 use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
-use super::{Action, ActionKind, Outcome};
+use super::{Action, ActionKind};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -35,7 +35,7 @@ pub struct Desired {
     /// Its body, as it is applied.
     pub body: Arc<Value>,
     /// The result of creating it.
-    cached_create: CachedCreate,
+    pub(super) cached_create: CachedCreate,
 }
 
 /// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
@@ -162,13 +162,19 @@ impl DecisionContext<'_> {
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
-        let decided = self.decide(cluster, live, kind);
+        let decided = self.decide(cluster, live, kind, &|_| false);
         self.finish(cluster, live, kind, decided)
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
-    /// decisions.
-    pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
+    /// decisions. `compared` says which objects were [compared as text](Self::comparison) and are unchanged.
+    pub fn decide(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        kind: &Kinds<'_>,
+        compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
+    ) -> Decided {
         let placements = self.placements();
         let wanted = self.rendered(cluster);
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
@@ -176,6 +182,10 @@ impl DecisionContext<'_> {
         let autoscalers = Autoscalers::of(there.chain(rendered));
         let one = |desired: &&Desired| {
             let id = &desired.object;
+            if compared(id) {
+                let action = Action::of(&cluster.name, id, ActionKind::Unchanged);
+                return Decision { action, send: None, refused: false };
+            }
             let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
             self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers))
         };
@@ -240,13 +250,13 @@ impl DecisionContext<'_> {
     }
 
     /// The objects that are rendered for a cluster.
-    fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
+    pub(super) fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
         let is_rendered = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
         self.desired.iter().filter(is_rendered).collect()
     }
 
     /// The rows of the plan, by object.
-    fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
+    pub(super) fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
         self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
     }
 
@@ -390,16 +400,5 @@ fn delete(cluster: &Cluster, object: &Object) -> Decision {
 }
 
 fn action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<String>) -> Action {
-    Action {
-        cluster: cluster.name.clone(),
-        object: object.id.clone(),
-        action: kind,
-        restarts_pods: false,
-        diffs: Vec::new(),
-        reason,
-        outcome: Outcome::Planned,
-        error: None,
-        unhealthy: false,
-        result: None,
-    }
+    Action { reason, ..Action::of(&cluster.name, &object.id, kind) }
 }

@@ -430,18 +430,7 @@ fn nothing(target: &Target<'_>, kind: ActionKind, reason: String) -> Decision {
 
 /// An action without details.
 fn bare(target: &Target<'_>, kind: ActionKind) -> Action {
-    Action {
-        cluster: target.cluster.clone(),
-        object: target.object.clone(),
-        action: kind,
-        restarts_pods: false,
-        diffs: Vec::new(),
-        reason: None,
-        outcome: Outcome::Planned,
-        error: None,
-        unhealthy: false,
-        result: None,
-    }
+    Action::of(target.cluster, target.object, kind)
 }
 
 #[cfg(test)]

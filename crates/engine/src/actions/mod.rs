@@ -26,6 +26,7 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
+pub mod listed;
 mod overlay;
 pub mod ownership;
 mod replace;
@@ -106,6 +107,24 @@ pub struct Action {
     /// The resulting object; absent where the object is deleted, or where results are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,
+}
+
+impl Action {
+    /// An action without details.
+    fn of(cluster: &ClusterName, object: &ObjectRef, action: ActionKind) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            object: object.clone(),
+            action,
+            restarts_pods: false,
+            diffs: Vec::new(),
+            reason: None,
+            outcome: Outcome::Planned,
+            error: None,
+            unhealthy: false,
+            result: None,
+        }
+    }
 }
 
 /// A field that differs from the desired one.
@@ -247,7 +266,7 @@ fn without_last_applied(diff: FieldDiff) -> Option<FieldDiff> {
 /// The difference without a key of a map.
 fn without(mut diff: FieldDiff, map: &str, key: &str) -> Option<FieldDiff> {
     let below = diff.path.strip_prefix(map).and_then(|rest| rest.strip_prefix('/'));
-    if below == Some(&federate_kubernetes::patch::escape(key)) {
+    if below == Some(&federate_kubernetes::pointer::escape(key)) {
         return None;
     }
     if diff.path == map {

@@ -12,7 +12,7 @@ use super::ownership::{entries, is_ours};
 use federate_apiserver::managed::fields_of;
 use federate_kubernetes::object::at;
 
-type Fields = Map<String, Value>;
+pub(super) type Fields = Map<String, Value>;
 
 /// Whether a managed object is as federate applied it last, by what was read alone. Most objects of most runs are;
 /// `false` where an apply must be computed to know it.
@@ -21,7 +21,7 @@ pub(super) fn is_unchanged(target: &Target<'_>, live: &Value, rules: &Rules<'_>)
     if rules.full || rules.results || is_deleting(live) || target.autoscalers.may_scale(target.object, live) {
         return false;
     }
-    if !is_applied(live, target.body, Some(target.cached_create.metadata(target, rules))) {
+    if !is_applied(live, target.body, Some(target.cached_create.metadata(target.body, rules))) {
         return false;
     }
     target.keeps_applied || {
@@ -38,27 +38,41 @@ pub(super) fn is_deleting(live: &Value) -> bool {
 /// they have the same values. `false` also where that is not known. `metadata` is applied in place of that of `body`:
 /// with the label of the `ApplySet`.
 pub(super) fn is_applied(live: &Value, body: &Value, metadata: Option<&Value>) -> bool {
-    let own = entries(live)
-        .find(|entry| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == ""))
-        .filter(|entry| entry.get("apiVersion") == body.get("apiVersion"));
-    let fields = own.map(fields_of);
+    let fields = own_entry(live, body).map(fields_of);
     let fields = fields.as_deref().and_then(Value::as_object);
     let all = fields.zip(live.as_object()).zip(body.as_object());
-    all.is_some_and(|((fields, live), body)| same_object((fields, live, body), metadata))
+    all.is_some_and(|((fields, live), body)| {
+        same_object((fields, body), metadata, |key, fields, body| {
+            live.get(key).is_some_and(|live| same_field(key, (fields, live, body)))
+        })
+    })
 }
 
-/// The same for an object, whose type and name no manager owns.
-fn same_object(all: (&Fields, &Map<String, Value>, &Map<String, Value>), metadata: Option<&Value>) -> bool {
-    same_map(all, &["apiVersion", "kind"], |key, fields, live, body| {
-        let body = metadata.filter(|_| key == "metadata").unwrap_or(body);
-        match (live, body) {
-            (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
-                let below = |_: &str, fields: &Fields, live: &Value, body: &Value| same(fields, live, body);
-                same_map((fields, live, body), &["name", "namespace"], below)
-            }
-            _ => same(fields, live, body),
-        }
+/// The entry of `managedFields` of federate's applies, if it is about the version of `body`.
+pub(super) fn own_entry<'l>(live: &'l Value, body: &Value) -> Option<&'l Value> {
+    let own = |entry: &&Value| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == "");
+    entries(live).find(own).filter(|entry| entry.get("apiVersion") == body.get("apiVersion"))
+}
+
+/// The same for an object, whose type and name no manager owns; `same` compares its fields.
+pub(super) fn same_object(
+    (fields, body): (&Fields, &Map<String, Value>),
+    metadata: Option<&Value>,
+    same: impl Fn(&str, &Fields, &Value) -> bool,
+) -> bool {
+    same_keys((fields, body), &["apiVersion", "kind"], |key, fields, body| {
+        same(key, fields, metadata.filter(|_| key == "metadata").unwrap_or(body))
     })
+}
+
+/// The same for a field of an object.
+pub(super) fn same_field(key: &str, (fields, live, body): (&Fields, &Value, &Value)) -> bool {
+    match (live, body) {
+        (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
+            same_map((fields, live, body), &["name", "namespace"])
+        }
+        _ => same(fields, live, body),
+    }
 }
 
 fn same(fields: &Fields, live: &Value, body: &Value) -> bool {
@@ -66,9 +80,7 @@ fn same(fields: &Fields, live: &Value, body: &Value) -> bool {
         return live == body;
     }
     match (live, body) {
-        (Value::Object(live), Value::Object(body)) => {
-            same_map((fields, live, body), &[], |_, fields, live, body| same(fields, live, body))
-        }
+        (Value::Object(live), Value::Object(body)) => same_map((fields, live, body), &[]),
         (Value::Array(live), Value::Array(body)) => {
             owned(fields).count() == body.len()
                 && owned(fields).all(|(key, below)| {
@@ -82,18 +94,28 @@ fn same(fields: &Fields, live: &Value, body: &Value) -> bool {
     }
 }
 
-/// Whether `fields` are those of `body` except `unowned`, and `live` has the `same` value of each.
+/// Whether `fields` are those of `body` except `unowned`, and `live` has the same value of each.
 fn same_map(
     (fields, live, body): (&Fields, &Map<String, Value>, &Map<String, Value>),
     unowned: &[&str],
-    same: impl Fn(&str, &Fields, &Value, &Value) -> bool,
+) -> bool {
+    same_keys((fields, body), unowned, |key, fields, body| {
+        live.get(key).is_some_and(|live| same(fields, live, body))
+    })
+}
+
+/// Whether `fields` are those of `body` except `unowned`, and each is the `same`.
+fn same_keys(
+    (fields, body): (&Fields, &Map<String, Value>),
+    unowned: &[&str],
+    same: impl Fn(&str, &Fields, &Value) -> bool,
 ) -> bool {
     let others = unowned.iter().filter(|key| body.contains_key(**key)).count();
     owned(fields).count() + others == body.len()
         && owned(fields).all(|(field, below)| {
             let key = field.strip_prefix("f:").filter(|key| !unowned.contains(key));
-            let both = key.and_then(|key| Some((key, below.as_object()?, live.get(key)?, body.get(key)?)));
-            both.is_some_and(|(key, below, live, body)| same(key, below, live, body))
+            let both = key.and_then(|key| Some((key, below.as_object()?, body.get(key)?)));
+            both.is_some_and(|(key, below, body)| same(key, below, body))
         })
 }
 
@@ -141,12 +163,14 @@ mod tests {
     use serde_json::json;
 
     use federate_apiserver::{Kind, Write, applied, update};
-    use federate_kubernetes::patch::escape;
+    use federate_kubernetes::pointer::escape;
     use federate_kubernetes::{ClusterName, Object};
 
     use super::super::autoscaled::Autoscalers;
     use super::super::cached::CachedCreate;
+    use super::super::cluster::Desired;
     use super::super::decide::decide;
+    use super::super::listed::{self, ListedObject};
     use super::super::{ActionKind, Inventory, MANAGER};
     use super::*;
     use crate::change::DigestKey;
@@ -208,7 +232,42 @@ mod tests {
         };
         let unread = decided(&unread(live));
         assert_eq!(decided(live), unread, "with field sets as text");
+        let write = Write {
+            kind: target.kind,
+            manager: MANAGER,
+            subresource: None,
+            force: true,
+            now: "2026-01-01T00:00:00Z",
+        };
+        let created = applied(None, &set().labelled(body), &write).ok();
+        for seen in [None, created.as_ref(), Some(live)] {
+            let desired = Desired {
+                object: target.object.clone(),
+                clusters: ["m1", "m2"].map(ClusterName::from).to_vec().into(),
+                body: body.clone().into(),
+                cached_create: CachedCreate::default(),
+            };
+            let same = |live: &Value| is_same_text(&desired, live, &rules(&key, false));
+            seen.map(same);
+            assert_eq!(same(live), unread.0, "as text, after {seen:?}: {live}");
+        }
         unread
+    }
+
+    /// Whether an object is unchanged by its text.
+    fn is_same_text(desired: &Desired, live: &Value, rules: &Rules<'_>) -> bool {
+        let mut head = unread(live);
+        head.as_object_mut()
+            .unwrap()
+            .retain(|key, _| ["apiVersion", "kind", "metadata"].contains(&key.as_str()));
+        let live = live.as_object().unwrap().iter().filter(|(key, _)| head.get(key.as_str()).is_none());
+        let texts: Vec<(String, String)> =
+            live.map(|(key, value)| (key.clone(), value.to_string())).collect();
+        let rest: Vec<(String, &str)> =
+            texts.iter().map(|(key, text)| (key.clone(), text.as_str())).collect();
+        let head = Object::of(head, "m1");
+        !is_deleting(&head.body)
+            && listed::is_applied(&ListedObject { head: &head, rest: &rest }, desired, rules)
     }
 
     /// The object as it is read from a list: field sets are text.

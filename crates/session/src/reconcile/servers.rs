@@ -9,15 +9,17 @@ use serde_json::Value;
 use federate_apiserver::Kind;
 use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, DecisionContext};
-use federate_engine::actions::{Actions, Decision, RepoRef};
+use federate_engine::actions::{Actions, Decision, Inventory, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{
-    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Fence, Progress,
+    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error, Fence, Progress,
+    TextComparison,
 };
 use federate_repo::Config;
 
 use super::survey::{Surveyed, remembered};
 use super::{Purpose, Reconciled, Reconciler};
+use crate::Session;
 
 /// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
 const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster could not be read";
@@ -38,8 +40,27 @@ pub struct ServerOptions<'s> {
     pub check_access: bool,
     /// What is checked before each write.
     pub fence: Option<Fence>,
+    /// What [`Session::read_early`] has begun to read.
+    pub early: Option<&'s EarlyReads>,
     /// Receives the progress of each cluster.
     pub progress: &'s dyn Progress,
+}
+
+impl Session {
+    /// Begins to read the members of an `ApplySet` in the selected clusters, before the plan is made.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn read_early(
+        &self,
+        access: &Access,
+        set: &Inventory,
+        clusters: &[String],
+    ) -> Result<EarlyReads, Error> {
+        let selected: Vec<ClusterName> = super::selected(self, clusters).map(|c| c.name.clone()).collect();
+        federate_live::read_early(access, &selected, set)
+    }
 }
 
 impl Reconciler<'_> {
@@ -71,6 +92,7 @@ impl Reconciler<'_> {
                 narrow: self.options.only.is_some(),
                 wait: options.wait,
                 fence: options.fence.clone(),
+                early: options.early,
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);
@@ -161,11 +183,18 @@ impl<'s> SessionDecider<'s> {
 }
 
 impl Decider for SessionDecider<'_> {
+    fn comparison<'d>(&'d self, cluster: &ClusterName, first: &[Object]) -> Option<TextComparison<'d>> {
+        let cluster = self.clusters.iter().find(|c| c.name == *cluster)?;
+        let comparison = self.deciding.comparison(cluster, first)?;
+        Some(Box::new(move |listed| comparison.is_unchanged(listed)))
+    }
+
     fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided {
         let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
             return Decided::default();
         };
-        self.deciding.decide(cluster, &seen.live, &|object| kind(seen, object))
+        self.deciding
+            .decide(cluster, &seen.live, &|object| kind(seen, object), &|object| seen.is_unread(object))
     }
 
     fn answered(

@@ -1,0 +1,87 @@
+//! The objects of lists: those that are unchanged by their text stay text, of which only the metadata is read. Where
+//! something else is to be done in the cluster, they are read then.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::client::not_json;
+use super::item::{self, Split};
+use super::{Decider, Error};
+use federate_apiserver::Kind;
+use federate_engine::actions::listed::{ListedObject, is_read_first, shortened};
+use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
+
+/// An item of a list, with the kind that it may lack.
+pub(super) type Item = (Kind, Bytes);
+
+/// The objects that are unchanged by their text. Of the live objects they have the metadata.
+#[derive(Debug, Default)]
+pub(super) struct Unread(BTreeMap<ObjectRef, Bytes>);
+
+impl Unread {
+    pub(super) fn has(&self, object: &ObjectRef) -> bool {
+        self.0.contains_key(object)
+    }
+
+    /// Reads them.
+    pub(super) fn read(&mut self, live: &mut Live, cluster: &ClusterName) -> Result<(), Error> {
+        for (id, text) in std::mem::take(&mut self.0) {
+            let body = item::read(&text).map_err(|_| not_json())?;
+            if let Some(object) = live.get_mut(cluster, &id) {
+                object.body = typed(body, &id.api_version, &id.kind);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The objects of some lists. Without a decider, all of them are read.
+pub(super) fn objects(
+    items: Vec<Item>,
+    cluster: &ClusterName,
+    decider: Option<&dyn Decider>,
+) -> Result<(Vec<Object>, Unread), Error> {
+    let whole = |(kind, text): &Item| Ok(object(kind, item::read(text)?, cluster));
+    let all = |items: &[Item]| items.par_iter().map(whole).collect::<serde_json::Result<Vec<_>>>();
+    let Some(decider) = decider else { return Ok((all(&items).map_err(|_| not_json())?, Unread::default())) };
+    let (first, rest): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
+    let mut objects = all(&first).map_err(|_| not_json())?;
+    let Some(is_unchanged) = decider.comparison(cluster, &objects) else {
+        objects.extend(all(&rest).map_err(|_| not_json())?);
+        return Ok((objects, Unread::default()));
+    };
+    let compared = |(kind, text): Item| {
+        let Split { metadata, rest } = Split::of(&text)?;
+        let head = Map::from_iter([("metadata".to_owned(), metadata)]);
+        let head = object(&kind, Value::Object(head), cluster);
+        if is_unchanged(&ListedObject { head: &head, rest: &rest }) {
+            return Ok((shortened(head), Some(text)));
+        }
+        Ok((whole(&(kind, text))?, None))
+    };
+    let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> =
+        rest.into_par_iter().map(compared).collect();
+    let mut unread = Unread::default();
+    for (object, text) in compared.map_err(|_| not_json())? {
+        unread.0.extend(text.map(|text| (object.id.clone(), text)));
+        objects.push(object);
+    }
+    Ok((objects, unread))
+}
+
+/// An object of a list, whose items may lack their kind.
+pub(super) fn object(kind: &Kind, body: Value, cluster: &ClusterName) -> Object {
+    Object::of(typed(body, &kind.api_version(), &kind.kind), cluster.clone())
+}
+
+fn typed(mut body: Value, api_version: &str, kind: &str) -> Value {
+    if let Some(map) = body.as_object_mut() {
+        map.insert("apiVersion".to_owned(), json!(api_version));
+        map.insert("kind".to_owned(), json!(kind));
+    }
+    body
+}
