@@ -65,7 +65,7 @@ fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                places(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), all);
+                places(value, &format!("{at}/{}", federate_kubernetes::pointer::escape(key)), all);
             }
         }
         Value::Array(items) => {

@@ -29,7 +29,7 @@ impl Plain {
         let name = manifest["kind"].as_str().expect("a kind").to_owned();
         let mut kind = known(manifest).unwrap_or_else(|| {
             let like = Kind::builtin("v1", "ConfigMap").expect("a kind");
-            Kind { schema: Type::Any, ..like }
+            Kind { schema: Type::Any, ..like.clone() }
         });
         "Plain".clone_into(&mut kind.kind);
         Self { kind, name }
@@ -60,7 +60,7 @@ impl Member for Plain {
 }
 
 fn known(manifest: &Value) -> Option<Kind> {
-    Kind::builtin(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?)
+    Kind::builtin(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?).cloned()
 }
 
 pub(crate) fn apply(case: &Value) -> Result<(), String> {

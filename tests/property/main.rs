@@ -140,7 +140,7 @@ fn stored() -> Vec<(Object, Kind)> {
     let cases = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let object = |case: Value| {
         let object = Object::of(case.get("live").filter(|live| live.is_object())?.clone(), "member");
-        let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?;
+        let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?.clone();
         Some((object, kind))
     };
     cases.filter_map(object).collect()

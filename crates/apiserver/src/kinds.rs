@@ -2,6 +2,8 @@
 //!
 //! Facts: the API discovery of Kubernetes 1.36 for the stable groups that workloads use.
 
+use std::sync::LazyLock;
+
 use super::custom::Custom;
 use super::fields::FieldSet;
 use super::schema::{Type, builtin};
@@ -38,6 +40,9 @@ pub struct Kind {
     pub custom: Option<Custom>,
 }
 
+/// The built-in kinds, in the order of `KINDS`.
+static BUILTINS: LazyLock<Vec<Kind>> = LazyLock::new(|| KINDS.iter().map(Kind::from_row).collect());
+
 impl Kind {
     /// A built-in kind.
     ///
@@ -46,15 +51,15 @@ impl Kind {
     /// assert!(Kind::builtin("apps/v1", "Deployment").is_some_and(|k| k.plural == "deployments"));
     /// assert!(Kind::builtin("apps/v1beta1", "Deployment").is_none());
     /// ```
-    pub fn builtin(api_version: &str, kind: &str) -> Option<Self> {
+    pub fn builtin(api_version: &str, kind: &str) -> Option<&'static Self> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let row = KINDS.iter().find(|row| (row.0, row.1, row.2) == (group, version, kind))?;
-        Some(Self::from_row(row))
+        let row = KINDS.iter().position(|row| (row.0, row.1, row.2) == (group, version, kind))?;
+        BUILTINS.get(row)
     }
 
     /// All built-in kinds.
-    pub fn builtins() -> impl Iterator<Item = Self> {
-        KINDS.iter().map(Self::from_row)
+    pub fn builtins() -> impl Iterator<Item = &'static Self> {
+        BUILTINS.iter()
     }
 
     /// A kind without a schema: its lists are atomic, and it has no defaults.

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::nearest;
 
 use super::complete::complete;
@@ -119,7 +120,7 @@ impl Lint<'_> {
     fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
-        self.pointer.push_str(&words::token(token));
+        self.pointer.push_str(&escape(token));
         act(self);
         self.pointer.truncate(length);
     }
@@ -224,9 +225,9 @@ fn encoded(kind: &Kind, object: &Value) -> Vec<Problem> {
     let wrong = data.into_iter().flatten().filter(|(_, value)| !value.as_str().is_none_or(words::is_base64));
     wrong
         .map(|(key, _)| Problem {
-            pointer: format!("/data/{}", words::token(key)),
+            pointer: format!("/data/{}", escape(key)),
             effect: Effect::Refused,
-            message: format!("{} is not base64", words::field(&format!("/data/{}", words::token(key)))),
+            message: format!("{} is not base64", words::field(&format!("/data/{}", escape(key)))),
             help: Some("encode the value, or write it under `stringData`".to_owned()),
         })
         .collect()

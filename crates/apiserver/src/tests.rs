@@ -7,7 +7,7 @@ use super::*;
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 fn kind(api_version: &str, kind: &str) -> Kind {
-    Kind::builtin(api_version, kind).unwrap()
+    Kind::builtin(api_version, kind).cloned().unwrap()
 }
 
 fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::import::{Edit, Edits, apply};
 use federate_kubernetes::Object;
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::escape;
 
 /// What servers and controllers write into the metadata of any object.
 const METADATA: [&str; 11] = [

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::Dialects;
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::{escape, unescape};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
@@ -74,7 +74,7 @@ impl Edit {
     /// Makes the change, and creates the mappings that hold the value.
     pub fn apply(&self, body: &mut Value) {
         let Some((parent, key)) = self.pointer.rsplit_once('/') else { return };
-        let key = key.replace("~1", "/").replace("~0", "~");
+        let key = unescape(key).into_owned();
         let Some(value) = &self.value else {
             match body.pointer_mut(parent) {
                 Some(Value::Object(map)) => drop(map.shift_remove(&key)),
@@ -90,7 +90,7 @@ impl Edit {
         let mut at = body;
         for step in parent.split('/').skip(1) {
             let Value::Object(map) = at else { return };
-            at = map.entry(step.replace("~1", "/").replace("~0", "~")).or_insert_with(|| Map::new().into());
+            at = map.entry(unescape(step).into_owned()).or_insert_with(|| Map::new().into());
         }
         if let Value::Object(map) = at {
             map.insert(key, value.clone());

@@ -42,7 +42,7 @@ impl SharedLists {
     pub fn names_of(&self, clusters: &PlacedClusters) -> ClusterNames {
         let names = || self.share_names(&clusters.iter().map(|placed| placed.name.clone()).collect());
         // Another list may get the address of one that is not kept here.
-        if !self.placed.lock().places.contains(&place(clusters.list())) {
+        if !self.keeps(clusters) {
             return names();
         }
         if let Some(known) = self.lock_names().get(&place(clusters.list())) {
@@ -51,6 +51,11 @@ impl SharedLists {
         let names = names();
         self.lock_names().insert(place(clusters.list()), Arc::clone(&names));
         names
+    }
+
+    /// Whether the list is kept here. No other list gets its [address](PlacedClusters::address) then.
+    pub fn keeps(&self, clusters: &PlacedClusters) -> bool {
+        self.placed.lock().places.contains(&place(clusters.list()))
     }
 
     fn lock_names(&self) -> MutexGuard<'_, HashMap<usize, ClusterNames>> {

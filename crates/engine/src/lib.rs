@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 
 use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
-use federate_kubernetes::patch;
+use federate_kubernetes::pointer;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
@@ -29,6 +29,7 @@ pub mod previous;
 pub mod snapshot;
 pub mod whatif;
 
+pub use check::Inspection;
 pub use decisions::Decisions;
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::Planned;
@@ -205,7 +206,7 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unknown = |pointer: &str, message: String| findings.push(repo.invalid_config(pointer, message));
     for (name, settings) in &repo.config.dialects {
-        let pointer = format!("/dialects/{}", patch::escape(name));
+        let pointer = format!("/dialects/{}", pointer::escape(name));
         let Some(dialect) = dialects.get(name) else {
             let known = dialects.names();
             unknown(
@@ -217,7 +218,7 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
         for key in settings.keys().filter(|key| !dialect.settings().contains(&key.as_str())) {
             let message =
                 format!("{name} has no setting `{key}`; its settings are: {}", dialect.settings().join(", "));
-            unknown(&format!("{pointer}/{}", patch::escape(key)), message);
+            unknown(&format!("{pointer}/{}", pointer::escape(key)), message);
         }
     }
     findings

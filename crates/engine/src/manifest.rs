@@ -1,6 +1,5 @@
 //! From placements to manifests: renders each manifest once for all clusters that receive the same one.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -9,10 +8,9 @@ use serde_json::Value;
 use super::actions::cluster::prepare;
 use super::{Engine, Planned};
 use federate_dialect::{
-    Action, ClusterNames, Health, OverrideChange, Placement, Plan, Rendered, SharedLists, Variant, Withheld,
+    Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
 };
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
-use federate_repo::Role;
 
 /// The manifest that some clusters receive of one object.
 #[derive(Clone, Debug)]
@@ -90,61 +88,23 @@ impl Engine<'_> {
 
     /// Renders the manifests of a plan.
     pub fn manifests(&self, planned: Planned) -> Rendering {
-        self.inspected(planned, |_, _| ()).0
-    }
-
-    /// Renders the manifests of a plan, and calls `inspect` with each before it is written as text. Returns what it
-    /// returned in the order of the plan.
-    pub(crate) fn inspected<T: Send>(
-        &self,
-        planned: Planned,
-        inspect: impl Fn(&ObjectRef, &Rendered) -> T + Sync,
-    ) -> (Rendering, Vec<T>) {
         let Planned { plan, findings } = planned;
-        let parts: Vec<(Rendering, Vec<T>)> = plan
-            .placements
-            .par_iter()
-            .map(|placement| {
-                let (object, plane) = (&placement.object, self.plane(&placement.dialect));
-                let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
-                let rendered = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
-                let seen = rendered.map(|rendered| inspect(object, rendered)).collect();
-                (write_variants(object, variants, (self.lists, self.values)), seen)
-            })
-            .collect();
+        let of = |placement: &Placement| {
+            write_variants(&placement.object, self.rendered(placement), (self.lists, self.values))
+        };
+        let parts: Vec<Rendering> = plan.placements.par_iter().map(of).collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
-        let mut seen = Vec::new();
-        for (part, seen_there) in parts {
+        for part in parts {
             all.manifests.extend(part.manifests);
             all.withheld.extend(part.withheld);
             all.findings.extend(part.findings);
-            seen.extend(seen_there);
         }
-        (all, seen)
+        all
     }
 
-    /// Reports override policies that change no manifest.
-    pub fn unused_overrides(&self, rendering: &Rendering) -> Vec<Finding> {
-        let changes = || rendering.manifests.iter().flat_map(|m| &m.changes);
-        let changing: BTreeSet<&ObjectRef> =
-            changes().filter(|c| !c.paths.is_empty()).map(|c| &c.policy).collect();
-        let applied: BTreeSet<&ObjectRef> = changes().map(|c| &c.policy).collect();
-        let overrides = self.repo.claimed.iter().filter(|c| c.role == Role::Override);
-        overrides
-            .filter(|c| !changing.contains(&c.object.id))
-            .map(|c| {
-                let (why, help) = if applied.contains(&c.object.id) {
-                    ("the manifests have its values already", "correct its values and paths, or remove it")
-                } else {
-                    (
-                        "no cluster that its rules select receives an object that it selects",
-                        "`federate plan` shows which clusters receive the objects",
-                    )
-                };
-                let message = format!("{} changes no manifest: {why}", c.object.id);
-                Finding::warning("unused-override", &c.object, message).help(help)
-            })
-            .collect()
+    /// What each cluster of a placement receives.
+    pub(crate) fn rendered(&self, placement: &Placement) -> Vec<Variant> {
+        self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default()
     }
 
     /// Adds the labels and annotations with which the control plane marks the objects that it creates.
@@ -183,7 +143,7 @@ impl Engine<'_> {
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<Variant> {
         let placement = plan.placements.iter().find(|p| p.object == *object);
-        placement.and_then(|p| Some(self.plane(&p.dialect)?.manifests(p))).unwrap_or_default()
+        placement.map(|placement| self.rendered(placement)).unwrap_or_default()
     }
 }
 

@@ -34,6 +34,7 @@ mod dependencies;
 mod dependents;
 mod explain;
 pub mod failover;
+mod groups;
 mod health;
 pub mod hub;
 mod import;
@@ -59,6 +60,7 @@ mod validate;
 mod version;
 mod workload;
 
+use groups::Groups;
 use interpreter::Interpreter;
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
@@ -198,6 +200,7 @@ struct Karmadas<'a> {
     served: Served<'a>,
     live: &'a Live,
     lists: &'a SharedLists,
+    groups: Groups,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     findings: Vec<Finding>,
@@ -246,6 +249,7 @@ impl<'a> Karmadas<'a> {
             served: Served::of(templates, input.clusters),
             live: input.live,
             lists: input.lists,
+            groups: Groups::default(),
             implicit: input.implicit,
             findings,
         }

@@ -3,13 +3,13 @@
 //! Clusters with the same numbers and the same override rules receive the same manifest, which is
 //! built once.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::api::PropagationSpec;
 use super::decide::ties_descend;
+use super::groups::{Group, RuleIds};
 use super::interpreter::Failed;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
@@ -17,70 +17,29 @@ use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
-
-/// A rule by policy and number within the policies of a group that match.
-type RuleIds = Vec<(usize, usize)>;
-
-/// A cluster of a placement.
-#[derive(Clone, Copy)]
-struct Target<'p> {
-    placed: &'p Placed,
-    /// Its index in the inventory; `None` when it has left the inventory.
-    index: Option<usize>,
-}
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
-    let render = Render { plane, placement, overwrite: overwrites(plane, placement) };
-    let targets: Vec<Target<'_>> = targets(plane, placement).collect();
-    let revisions = revisions(plane, placement, &template.object);
-    let classes = classes(targets.into_iter().zip(revisions).map(|(target, revision)| {
-        // Each cluster has its own rendering of a `*.j2` file.
-        let own = if template.per_cluster.is_some() { target.placed.name.as_ref() } else { "" };
-        ((revision, own), target)
-    }));
+    let render = Render { plane, template, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
-    for ((revision, _), clusters) in classes {
-        let Some(first) = clusters.first() else { continue };
-        match revised(plane, template, &first.placed.name, revision) {
-            Ok(object) => render.class(object, clusters, &mut variants),
-            Err(failed) => variants.push(render.unrevised(&template.object, &failed, &clusters)),
+    let revises = revises(plane, placement);
+    if template.per_cluster.is_none() && completions(plane, placement, &template.object).is_none() {
+        for (revision, group) in plane.groups.of(plane, &placement.clusters, revises).iter() {
+            render.revision(*revision, group, &mut variants);
+        }
+    } else {
+        // Each cluster has its own rendering of a `*.j2` file.
+        let own = |placed: &'_ Placed| template.per_cluster.is_some().then(|| placed.name.clone());
+        let keys = revisions(plane, placement, &template.object).into_iter();
+        let keys = keys.zip(placement.clusters.iter().map(own));
+        for ((revision, _), group) in Group::all(plane, &placement.clusters).by(plane, keys).iter() {
+            render.revision(*revision, group, &mut variants);
         }
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
-}
-
-/// Items by key. Neighbours usually have the same key, which is looked up once for all of them.
-fn classes<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>> {
-    let mut classes: BTreeMap<K, Vec<T>> = BTreeMap::new();
-    let mut run: Option<(K, Vec<T>)> = None;
-    for (key, item) in items {
-        match &mut run {
-            Some((known, run)) if *known == key => run.push(item),
-            _ => {
-                if let Some((key, run)) = run.replace((key, vec![item])) {
-                    classes.entry(key).or_default().extend(run);
-                }
-            }
-        }
-    }
-    if let Some((key, run)) = run {
-        classes.entry(key).or_default().extend(run);
-    }
-    classes
-}
-
-/// A copy of a value for each item; the last one gets the value itself.
-fn copies<T: Clone, I>(value: T, items: Vec<I>) -> impl Iterator<Item = (T, I)> {
-    let last = items.len().saturating_sub(1);
-    let mut value = Some(value);
-    items.into_iter().enumerate().filter_map(move |(at, item)| {
-        let copy = if at == last { value.take() } else { value.clone() };
-        Some((copy?, item))
-    })
 }
 
 /// The manifest of one cluster; `None` where the object is not placed.
@@ -90,55 +49,39 @@ pub(super) fn variant(
     template: &Template,
     cluster: &str,
 ) -> Option<Variant> {
-    let revisions = revisions(plane, placement, &template.object);
-    let mut all = targets(plane, placement).zip(revisions);
-    let (target, revision) = all.find(|(target, _)| target.placed.name.as_ref() == cluster)?;
-    let render = Render { plane, placement, overwrite: overwrites(plane, placement) };
+    let at = placement.clusters.iter().position(|placed| placed.name.as_ref() == cluster)?;
+    let revision = *revisions(plane, placement, &template.object).get(at)?;
+    let group = Group::all(plane, &placement.clusters).one(at)?;
+    let render = Render { plane, template, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
-    match revised(plane, template, cluster, revision) {
-        Ok(object) => render.class(object, vec![target], &mut variants),
-        Err(failed) => variants.push(render.unrevised(&template.object, &failed, &[target])),
-    }
+    render.revision(revision, &group, &mut variants);
     variants.pop()
 }
 
-/// The clusters of a placement with their indices in the inventory, which has the same order.
-fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterator<Item = Target<'p>> {
-    let mut rest = plane.clusters.iter().enumerate().peekable();
-    // A placement mostly shares its names with the inventory.
-    let is = |c: &Cluster, placed: &Placed| Arc::ptr_eq(&c.name, &placed.name) || c.name == placed.name;
-    placement.clusters.iter().map(move |placed| {
-        while rest.next_if(|(_, c)| !is(c, placed) && c.name < placed.name).is_some() {}
-        let index = rest.peek().filter(|(_, c)| is(c, placed)).map(|(index, _)| *index);
-        Target { placed, index }
-    })
+/// Whether replicas are written into the manifests of a placement.
+fn revises(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    divides(plane, placement) || plane.behaviour.revised == Revised::All
 }
 
-/// The template for a cluster, with the cluster's numbers.
-fn revised(
-    plane: &Karmadas<'_>,
-    template: &Template,
-    cluster: &str,
-    revision: Option<Revision>,
-) -> Result<Object, Failed> {
-    let mut object = template.for_cluster(cluster).clone();
-    if let Some(revision) = revision {
-        revise::written(&plane.interpreter, &mut object, revision)?;
+/// Whether the policy divides replicas.
+fn divides(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
+    schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated
+}
+
+/// The completions of a Job for each cluster of the placement, where they are divided.
+fn completions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Option<Vec<i64>> {
+    if !divides(plane, placement) || placement.clusters.iter().all(|p| p.replicas.is_none_or(|r| r <= 0)) {
+        return None;
     }
-    Ok(object)
+    let replicas: Vec<i64> = placement.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
+    revise::completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
 }
 
 /// The numbers to write for each cluster of the placement, in its order.
 fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Vec<Option<Revision>> {
-    let replicas: Vec<i64> = placement.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
-    let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
-    let divided = schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated;
-    let completions = (divided && replicas.iter().any(|r| *r > 0))
-        .then(|| {
-            revise::completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
-        })
-        .flatten();
-    let revises = divided || plane.behaviour.revised == Revised::All;
+    let completions = completions(plane, placement, template);
+    let revises = revises(plane, placement);
     let revision = |(at, placed): (usize, &Placed)| {
         let completions = completions.as_ref().and_then(|all| all.get(at).copied());
         placed.replicas.filter(|_| revises).map(|replicas| Revision { replicas, completions })
@@ -227,128 +170,112 @@ pub(super) fn is_random_resolution(plane: &Karmadas<'_>, placement: &Placement) 
 /// Renders the clusters of one placement.
 struct Render<'r, 'a> {
     plane: &'r Karmadas<'a>,
-    placement: &'r Placement,
+    template: &'r Template,
     overwrite: bool,
 }
 
 impl<'a> Render<'_, 'a> {
-    /// Clusters for which the same numbers are written: cluster-wide overrides first, then those of
-    /// the namespace, which see the result of the former.
-    fn class(&self, object: Object, clusters: Vec<Target<'_>>, variants: &mut Vec<Variant>) {
+    /// Clusters for which the same numbers are written.
+    fn revision(&self, revision: Option<Revision>, group: &Group, variants: &mut Vec<Variant>) {
+        let Some(first) = group.names.first() else { return };
+        let mut object = Cow::Borrowed(self.template.for_cluster(first));
+        let interpreter = &self.plane.interpreter;
+        let written = revision.map(|revision| revise::written(interpreter, object.to_mut(), revision));
+        match written.unwrap_or(Ok(())) {
+            Ok(()) => self.overrides(object, group, variants),
+            Err(failed) => variants.push(unrevised(&self.template.object, &failed, group)),
+        }
+    }
+
+    /// Cluster-wide overrides first, then those of the namespace, which see the result of the former.
+    fn overrides(&self, object: Cow<'_, Object>, group: &Group, variants: &mut Vec<Variant>) {
         let wide = self.plane.overrides.matching(None, &object);
-        let groups = self.split(&wide, clusters);
-        for (object, (rules, clusters)) in copies(object, groups) {
-            let Some((object, changes)) =
-                self.overridden((object, Vec::new()), (&wide, &rules), &clusters, variants)
-            else {
-                continue;
+        let own = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
+            let namespace = former.0.id.namespace.as_deref();
+            let own = namespace.map(|own| self.plane.overrides.matching(Some(own), &former.0));
+            let finish = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
+                variants.push(self.finished(former, group));
             };
-            let own = match object.id.namespace.as_deref() {
-                Some(namespace) => self.plane.overrides.matching(Some(namespace), &object),
-                None => Vec::new(),
-            };
-            let groups = self.split(&own, clusters);
-            for (former, (rules, clusters)) in copies((object, changes), groups) {
-                let Some((mut object, changes)) =
-                    self.overridden(former, (&own, &rules), &clusters, variants)
-                else {
-                    continue;
-                };
-                prune::prune(&mut object.body, self.overwrite);
-                let rendered = Ok(Rendered { body: object.body, changes });
-                variants.push(Variant { clusters: self.names(&clusters), rendered });
-            }
-        }
+            self.each((former, group), &own.unwrap_or_default(), variants, finish);
+        };
+        self.each(((object, Vec::new()), group), &wide, variants, own);
     }
 
-    /// The object with the rules applied, and with the changes so far. If a rule fails, the clusters receive nothing, which is
-    /// added to `variants`.
-    fn overridden(
+    /// Applies the rules of policies, and calls `next` with the result for each part of the clusters. If a rule fails, the
+    /// clusters receive nothing, which is added to `variants`.
+    fn each(
         &self,
-        (mut object, mut changes): (Object, Vec<OverrideChange>),
-        (policies, rules): (&[&OverridePolicy<'a>], &RuleIds),
-        clusters: &[Target<'_>],
-        variants: &mut Vec<Variant>,
-    ) -> Option<(Object, Vec<OverrideChange>)> {
-        match apply(policies, rules, &mut object, clusters, &mut changes) {
-            Ok(()) => Some((object, changes)),
-            Err(finding) => {
-                variants.push(self.failed(finding, clusters));
-                None
-            }
-        }
-    }
-
-    /// Clusters by the rules that apply to them: split by one policy after the other.
-    fn split<'p>(
-        &self,
+        ((object, changes), group): (Former<'_>, &Group),
         policies: &[&OverridePolicy<'a>],
-        clusters: Vec<Target<'p>>,
-    ) -> Vec<(RuleIds, Vec<Target<'p>>)> {
-        let inventory = self.plane.clusters;
-        let mut groups = vec![(RuleIds::new(), clusters)];
-        for (at, policy) in policies.iter().enumerate() {
-            let mut split = Vec::new();
-            for (rules, clusters) in groups {
-                let classes = classes(
-                    clusters.into_iter().map(|target| (policy.class(inventory, target.index), target)),
-                );
-                split.extend(classes.into_iter().map(|(class, clusters)| {
-                    let more = policy.rules_of(inventory, class).iter().map(|rule| (at, *rule));
-                    (rules.iter().copied().chain(more).collect(), clusters)
-                }));
+        variants: &mut Vec<Variant>,
+        next: impl Fn(Former<'_>, &Group, &mut Vec<Variant>),
+    ) {
+        let parts = group.split(self.plane, policies);
+        if let [(rules, group)] = &*parts
+            && rules.is_empty()
+        {
+            return next((object, changes), group, variants);
+        }
+        for (rules, group) in parts.iter() {
+            let former = (Cow::Borrowed(&*object), changes.clone());
+            match apply(policies, rules, former, &group.names) {
+                Ok(result) => next(result, group, variants),
+                Err(finding) => {
+                    let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
+                    variants.push(Variant { clusters: group.names.clone(), rendered: Err(withheld) });
+                }
             }
-            groups = split;
-        }
-        groups
-    }
-
-    fn names(&self, clusters: &[Target<'_>]) -> ClusterNames {
-        if clusters.len() == self.placement.clusters.len() {
-            return self.plane.lists.names_of(&self.placement.clusters);
-        }
-        let indexes: Option<Vec<usize>> = clusters.iter().map(|target| target.index).collect();
-        match indexes {
-            Some(indexes) => self.plane.lists.names(self.plane.clusters, &indexes),
-            None => clusters.iter().map(|target| target.placed.name.clone()).collect(),
         }
     }
 
-    /// The variants of clusters whose replicas no script could write.
-    fn unrevised(&self, object: &Object, failed: &Failed, clusters: &[Target<'_>]) -> Variant {
-        let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
-        let what = format!("cannot be rendered for {}", finding::list(&shown, 3));
-        let finding = failed.finding(Severity::Error, "revise-failed", &object.id, &what);
-        let withheld = Withheld { status: "ReviseReplicaFailed", finding: Some(finding) };
-        Variant { clusters: self.names(clusters), rendered: Err(withheld) }
-    }
-
-    fn failed(&self, finding: Finding, clusters: &[Target<'_>]) -> Variant {
-        let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
-        Variant { clusters: self.names(clusters), rendered: Err(withheld) }
+    fn finished(&self, (object, changes): Former<'_>, group: &Group) -> Variant {
+        let mut body = match object {
+            Cow::Owned(object) => object.body,
+            Cow::Borrowed(object) => object.body.clone(),
+        };
+        prune::prune(&mut body, self.overwrite);
+        Variant { clusters: group.names.clone(), rendered: Ok(Rendered { body, changes }) }
     }
 }
 
-fn apply(
+/// An object so far, and what overrides changed in it.
+type Former<'o> = (Cow<'o, Object>, Vec<OverrideChange>);
+
+/// The variant of clusters whose replicas no script could write.
+fn unrevised(object: &Object, failed: &Failed, group: &Group) -> Variant {
+    let what = format!("cannot be rendered for {}", named(&group.names));
+    let finding = failed.finding(Severity::Error, "revise-failed", &object.id, &what);
+    let withheld = Withheld { status: "ReviseReplicaFailed", finding: Some(finding) };
+    Variant { clusters: group.names.clone(), rendered: Err(withheld) }
+}
+
+/// The clusters in a message.
+fn named(clusters: &ClusterNames) -> String {
+    let shown: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
+    finding::list(&shown, 3)
+}
+
+/// The object with the rules applied, and with their changes.
+fn apply<'o>(
     policies: &[&OverridePolicy<'_>],
     rules: &RuleIds,
-    object: &mut Object,
-    clusters: &[Target<'_>],
-    changes: &mut Vec<OverrideChange>,
-) -> Result<(), Finding> {
+    (mut object, mut changes): Former<'o>,
+    clusters: &ClusterNames,
+) -> Result<Former<'o>, Finding> {
     for (policy, rule) in rules {
         let policy = policies[*policy];
-        let before = object.body.clone();
-        if let Err(failure) = policy.rules[*rule].apply(&mut object.body) {
-            return Err(override_failed(policy, &failure, object, clusters));
+        let mut changed = Object::clone(&object);
+        if let Err(failure) = policy.rules[*rule].apply(&mut changed.body) {
+            return Err(override_failed(policy, &failure, &changed, clusters));
         }
         changes.push(OverrideChange {
             policy: policy.object.id.clone(),
             origin: policy.object.origin.to_string(),
-            paths: differences(&before, &object.body),
+            paths: differences(&object.body, &changed.body),
         });
+        object = Cow::Owned(changed);
     }
-    Ok(())
+    Ok((object, changes))
 }
 
 /// Removes empty maps of labels and annotations.
@@ -364,15 +291,14 @@ fn override_failed(
     policy: &OverridePolicy<'_>,
     failure: &Failure,
     object: &Object,
-    clusters: &[Target<'_>],
+    clusters: &ClusterNames,
 ) -> Finding {
-    let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
     // The message may quote the value of the field.
     let why = if object.id.kind == "Secret" { "it does not fit this Secret" } else { &failure.message };
     let message = format!(
         "{} cannot be rendered for {}: {} fails: {why}",
         object.id,
-        finding::list(&shown, 3),
+        named(clusters),
         policy.object.id,
     );
     let mut finding = Finding::error("override-failed", object, message).at(&failure.pointer);

@@ -23,7 +23,7 @@ pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>
     let warning = |key: &str, why: &str| {
         let message = format!("the annotation {key} is ignored: {why}");
         Finding::warning("ignored-annotation", template, message)
-            .at(format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(key)))
+            .at(format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(key)))
     };
     let mut findings: Vec<Finding> =
         unreadable(template).into_iter().map(|(key, why)| warning(key, &why)).collect();
@@ -72,7 +72,10 @@ pub(super) fn missing_followers(leader: &Object, templates: &[Template]) -> Vec<
                 keys::FOLLOWERS
             );
             Finding::warning("unknown-reference", leader, message)
-                .at(format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(keys::FOLLOWERS)))
+                .at(format!(
+                    "/metadata/annotations/{}",
+                    federate_kubernetes::pointer::escape(keys::FOLLOWERS)
+                ))
                 .help("correct the group, the kind or the name, or add the object to the repo")
         })
         .collect()

@@ -12,7 +12,7 @@ use super::types::TypeConfig;
 use super::{KubeAdmiralPlane, followers, keys, namespaces, source};
 use federate_dialect::{Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::schema::similar;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, patch};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, pointer};
 use federate_repo::Template;
 
 /// The variants of a placement.
@@ -97,7 +97,7 @@ fn classes(
         let there: Vec<&str> = plane.overrides.keys().filter(of_scope).map(|id| id.name.as_str()).collect();
         let key = if missing.namespace.is_some() { keys::OVERRIDE } else { keys::CLUSTER_OVERRIDE };
         let finding = Finding::error("override-policy-not-found", object, message)
-            .at(format!("/metadata/labels/{}", patch::escape(key)))
+            .at(format!("/metadata/labels/{}", pointer::escape(key)))
             .help(match similar(&missing.name, &there) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "add the policy, or remove the label".to_owned(),

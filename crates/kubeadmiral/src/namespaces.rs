@@ -24,7 +24,7 @@ impl Namespaces {
         let mut findings = Vec::new();
         let settings = repo.config.dialects.get(dialect);
         let mut refuse = |key: &str, why: &str| {
-            let pointer = format!("/dialects/{dialect}/{}", federate_kubernetes::patch::escape(key));
+            let pointer = format!("/dialects/{dialect}/{}", federate_kubernetes::pointer::escape(key));
             findings.push(repo.invalid_config(&pointer, why));
         };
         let mut excluded = None;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::api::{SourceType, TypeConfigSpec};
 use super::keys;
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{Object, schema};
 
 /// The configuration of a federated kind.
@@ -28,10 +29,7 @@ pub(super) const OVERRIDER: &str = "kubeadmiral.io/overridepolicy-controller";
 impl TypeConfig {
     /// The replicas as a JSON pointer.
     pub(super) fn replicas_pointer(&self) -> String {
-        self.replicas
-            .iter()
-            .flat_map(|key| ["/".to_owned(), federate_kubernetes::patch::escape(key)])
-            .collect()
+        self.replicas.iter().flat_map(|key| ["/".into(), escape(key)]).collect()
     }
 
     /// The object's replicas, if they are an integer.

@@ -51,7 +51,7 @@ impl Failure {
     pub(crate) fn finding(&self, envelope: &Object) -> Finding {
         let message = format!("{} cannot be opened: {}", envelope.id, self.message);
         Finding::error("invalid-envelope", envelope, message)
-            .at(format!("/data/{}", federate_kubernetes::patch::escape(&self.key)))
+            .at(format!("/data/{}", federate_kubernetes::pointer::escape(&self.key)))
             .help("a ClusterResourceEnvelope holds cluster-scoped objects, a ResourceEnvelope those of its own namespace")
     }
 }

@@ -25,6 +25,7 @@ pub mod selector;
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
 pub use condition::Condition;
 pub use connection::Connection;
+pub use federate_yaml::pointer;
 pub use finding::{Finding, Severity};
 pub use live::Live;
 pub use object::{Labels, Object, ObjectRef, Origin};

@@ -4,6 +4,7 @@
 //! values outside of an enumeration or a range. `null` counts as absent, as in Go. An unknown field is only a
 //! warning, because the API server drops it.
 
+use crate::pointer;
 use serde_json::{Map, Value};
 
 use super::finding::list as listed;
@@ -99,7 +100,7 @@ impl Checker<'_> {
             }
             (Shape::Map(of), Value::Object(map)) => {
                 for (key, value) in map {
-                    self.below(&cursor::token(key), |c| c.value(value, of, true));
+                    self.below(&pointer::escape(key), |c| c.value(value, of, true));
                 }
             }
             (Shape::List(least, of), Value::Array(items)) => {
@@ -132,7 +133,7 @@ impl Checker<'_> {
                 Some(field) => self.below(field.name, |c| c.value(value, &field.shape, field.required)),
                 None => {
                     let known: Vec<&str> = fields().map(|f| f.name).collect();
-                    self.below(&cursor::token(key), |c| c.unknown(key, &known));
+                    self.below(&pointer::escape(key), |c| c.unknown(key, &known));
                 }
             }
         }
@@ -201,7 +202,7 @@ fn described(pointer: &str) -> String {
             path.extend(["[", token, "]"]);
         } else {
             let dot = if path.is_empty() { "" } else { "." };
-            path.extend([dot, &token.replace("~1", "/").replace("~0", "~")]);
+            path.extend([dot, &pointer::unescape(token)]);
         }
     }
     if path.is_empty() { "the object".to_owned() } else { format!("`{path}`") }

@@ -53,7 +53,7 @@ impl LabelSelector {
     /// Why the selector is invalid: the place (a JSON pointer below the selector) and the reason.
     pub fn invalid(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
-            let pointer = || format!("/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
+            let pointer = || format!("/matchLabels/{}", crate::pointer::escape(key));
             if let Some(why) = invalid_key(key).or_else(|| invalid_value(value)) {
                 return Some((pointer(), why));
             }

@@ -15,7 +15,7 @@ use federate_apiserver::Kind;
 
 /// The kinds of some names, in their order.
 pub(super) async fn kinds(client: &Client, names: &[&str]) -> Result<Vec<Kind>, Error> {
-    let builtin: Vec<Kind> = Kind::builtins().collect();
+    let builtin: Vec<Kind> = Kind::builtins().cloned().collect();
     let mut served: Option<(Vec<Kind>, Vec<String>)> = None;
     let mut found = Vec::new();
     for name in names {
@@ -109,7 +109,7 @@ fn of_version(api_version: &str, list: &Value) -> Vec<Kind> {
         let name = resource["kind"].as_str()?;
         let short = resource["shortNames"].as_array().into_iter().flatten();
         let short = short.filter_map(|short| short.as_str().map(str::to_lowercase)).collect();
-        Some(match Kind::builtin(api_version, name) {
+        Some(match Kind::builtin(api_version, name).cloned() {
             Some(builtin) => Kind { short, ..builtin },
             None => Kind { short, ..plain(api_version, name, resource) },
         })
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn names_are_taken_as_kubectl_takes_them() {
-        let kinds: Vec<Kind> = Kind::builtins().collect();
+        let kinds: Vec<Kind> = Kind::builtins().cloned().collect();
         let of = |name: &str| named(name, &kinds).map(Kind::resource).unwrap_or_default();
         for name in [
             "deploy",

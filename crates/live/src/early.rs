@@ -104,5 +104,5 @@ fn only_version(name: &str) -> Option<Kind> {
     let (kind, group) = name.split_once('.').unwrap_or((name, ""));
     let mut versions =
         Kind::builtins().filter(|known| (known.group.as_str(), known.kind.as_str()) == (group, kind));
-    versions.next().filter(|_| versions.next().is_none())
+    versions.next().filter(|_| versions.next().is_none()).cloned()
 }

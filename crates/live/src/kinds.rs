@@ -95,7 +95,7 @@ pub(super) async fn find(
         if kinds.of(object).is_some() {
             continue;
         }
-        match Kind::builtin(&object.api_version, &object.kind) {
+        match Kind::builtin(&object.api_version, &object.kind).cloned() {
             Some(kind) => kinds.insert(kind, true),
             None => drop(foreign.entry(object.api_version.clone()).or_default().insert(object.kind.clone())),
         }
@@ -110,7 +110,7 @@ pub(super) async fn find(
         }
         if let Some(builtin) = Kind::builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind))
         {
-            kinds.insert(builtin, true);
+            kinds.insert(builtin.clone(), true);
             continue;
         }
         // Without the group there are no objects of it.

@@ -140,7 +140,7 @@ async fn member(
     found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
-        let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
+        let kind = Kind::builtin(&scope.api_version, &scope.kind).cloned()?;
         Some(List { kind, namespace: scope.namespace.clone(), selector: None })
     });
     found.objects.extend(objects(client, lists, &desired.cluster).await?);
@@ -157,8 +157,9 @@ impl Progress for NoProgress {
 
 /// Everything from which control planes compute the status of a cluster.
 async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> Result<Observation, Error> {
-    let all =
-        |kind: &str| Kind::builtin("v1", kind).map(|kind| List { kind, namespace: None, selector: None });
+    let all = |kind: &str| {
+        Kind::builtin("v1", kind).cloned().map(|kind| List { kind, namespace: None, selector: None })
+    };
     let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
         return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
     };

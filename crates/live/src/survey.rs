@@ -80,7 +80,7 @@ fn lists(cluster: &ClusterName, reads: &ClusterReads) -> Vec<List> {
     let narrow =
         |scope: &&ObjectScope| scope.namespace.is_some() && scope.kind == "Pod" && scopes.contains(&all);
     let list = |scope: &ObjectScope| {
-        let kind = Kind::builtin(&scope.api_version, &scope.kind)?;
+        let kind = Kind::builtin(&scope.api_version, &scope.kind).cloned()?;
         Some(List { kind, namespace: scope.namespace.clone(), selector: None })
     };
     scopes.iter().filter(|scope| !narrow(scope)).filter_map(list).collect()

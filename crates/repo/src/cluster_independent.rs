@@ -136,7 +136,7 @@ fn difference(a: &Value, b: &Value) -> Option<Difference> {
             (Some(a), Some(b)) => difference(a, b)?,
             (a, b) => Difference { pointer: String::new(), a: a.cloned(), b: b.cloned() },
         };
-        found.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), found.pointer);
+        found.pointer = format!("/{}{}", federate_yaml::pointer::escape(key), found.pointer);
         Some(found)
     })
 }

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
@@ -265,10 +266,6 @@ fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {
         Map { key } | Enum { variant: key } => format!("/{}", escape(key)),
         Unknown => String::new(),
     }
-}
-
-fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 fn merge(into: &mut Map<String, Value>, over: &Map<String, Value>) {

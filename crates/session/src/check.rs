@@ -19,20 +19,22 @@ impl Session {
 
     /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
-        let broken = self.inspect();
-        let mut found = self.findings();
+        let engine = self.engine();
+        let inspection = engine.inspect(self.plan(), kubernetes);
+        let mut found = self.read.clone();
+        found.extend(self.planned().findings.iter().chain(&inspection.findings).cloned());
+        let mut found = self.ordered(found);
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
-        let engine = self.engine();
         let mut examined = engine.examine();
         let mut unused = engine.unused_policies(self.plan());
-        unused.extend(engine.unused_overrides(self.rendering()));
+        unused.extend(engine.unused_overrides(&inspection));
         unused.retain(|finding| !explain_unused(finding, &mut examined));
         unused.extend(examined);
         let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        engine.mistakes(self.rendering(), kubernetes, &mut found);
-        found.extend(broken);
+        engine.mistakes(self.plan(), kubernetes, &mut found);
+        found.extend(inspection.mistakes);
         found.extend(self.secrets_in_clear());
         found.extend(self.missing());
         if self.clusters().is_empty() {

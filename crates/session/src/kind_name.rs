@@ -34,7 +34,7 @@ impl KindName {
         let builtin = Kind::builtins();
         let builtin =
             builtin.filter(|kind| kind.plural == name || kind.short.iter().any(|short| short == name));
-        let mut kinds: Vec<String> = builtin.map(|kind| kind.kind).collect();
+        let mut kinds: Vec<String> = builtin.map(|kind| kind.kind.clone()).collect();
         kinds.extend(SHORT.iter().filter(|(short, _)| *short == name).map(|(_, kind)| (*kind).to_owned()));
         kinds.extend(objects.filter_map(|object| defined(object, name)));
         Self { name: name.to_owned(), group: group.to_owned(), kinds }

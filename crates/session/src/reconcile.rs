@@ -307,7 +307,7 @@ fn kind<'k>(id: &ObjectRef, custom_kinds: &'k [Kind]) -> Cow<'k, Kind> {
     let custom = || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version);
     let unknown = || Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some());
     match Kind::builtin(&id.api_version, &id.kind) {
-        Some(builtin) => Cow::Owned(builtin),
+        Some(builtin) => Cow::Borrowed(builtin),
         None => custom().map_or_else(|| Cow::Owned(unknown()), Cow::Borrowed),
     }
 }

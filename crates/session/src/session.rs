@@ -95,7 +95,7 @@ pub struct Session {
     /// Findings about the options.
     given: Vec<Finding>,
     /// Findings from loading.
-    read: Vec<Finding>,
+    pub(crate) read: Vec<Finding>,
     /// The decisions to reuse after an [update](Self::update); `None` before the first one.
     kept: Mutex<Option<Decisions>>,
     planned: OnceLock<Planned>,
@@ -388,13 +388,6 @@ impl Session {
         self.rendering.get_or_init(|| self.engine().manifests(self.take_planned()))
     }
 
-    /// Renders as [`rendering`](Self::rendering) does, and returns the findings about fields that overrides break.
-    pub(crate) fn inspect(&self) -> Vec<Finding> {
-        let (rendering, found) = self.engine().inspect(self.take_planned());
-        drop(self.rendering.set(rendering));
-        found
-    }
-
     /// The plan to render. A plan that is needed only for rendering is not kept.
     fn take_planned(&self) -> Planned {
         let fresh = self.planned.get().is_none() && self.lock().is_none();
@@ -420,7 +413,7 @@ impl Session {
         self.ordered(found)
     }
 
-    fn planned(&self) -> &Planned {
+    pub(crate) fn planned(&self) -> &Planned {
         self.planned.get_or_init(|| match self.lock().as_mut() {
             Some(kept) => self.engine().plan_again(kept),
             None => self.engine().plan(),

@@ -58,7 +58,7 @@ impl Cluster {
         let mut cluster = Self {
             name: name.to_owned(),
             store: Store::new(seed),
-            kinds: Kind::builtins().map(Arc::new).collect(),
+            kinds: Kind::builtins().cloned().map(Arc::new).collect(),
             openapi: BTreeMap::new(),
             tokens: BTreeMap::new(),
             faults: Faults::default(),

@@ -17,6 +17,7 @@ mod events;
 mod json;
 mod locate;
 mod order;
+pub mod pointer;
 mod repair;
 mod scalar;
 mod stream;

@@ -153,7 +153,7 @@ impl<'a> Tree<'a> {
         let mut at = self.nodes.get(root)?.at;
         let mut node = root;
         for step in pointer.split('/').skip(1) {
-            match self.step(node, &step.replace("~1", "/").replace("~0", "~")) {
+            match self.step(node, &crate::pointer::unescape(step)) {
                 Some(found) => (at, node) = found,
                 None if nearest => break,
                 None => return None,

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::pointer::{escape, unescape};
 use federate_kubernetes::schema::nearest;
 
 use crate::kinds::Kind;
@@ -17,7 +18,7 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
     let (mut ty, mut at) = (Some(&kind.schema), Some(object));
     let (mut fixed, mut changed) = (String::new(), false);
     for token in path.split('/').skip(1) {
-        let mut key = token.replace("~1", "/").replace("~0", "~");
+        let mut key = unescape(token).into_owned();
         let mut below = None;
         match ty.map(Type::resolve) {
             Some(Type::List { item, .. }) => {
@@ -45,7 +46,7 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
             other => other.get(&key),
         });
         fixed.push('/');
-        fixed.push_str(&super::words::token(&key));
+        fixed.push_str(&escape(&key));
         ty = below;
     }
     if changed {

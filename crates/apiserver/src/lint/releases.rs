@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use federate_kubernetes::pointer::escape;
+
 use super::{Effect, Problem, words};
 use crate::Kind;
 use crate::schema::Type;
@@ -84,7 +86,7 @@ fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<Release
             for (key, value) in map {
                 let Some(ty) = parts.get(key) else { continue };
                 pointer.push('/');
-                pointer.push_str(&words::token(key));
+                pointer.push_str(&escape(key));
                 let about = facts.and_then(|facts| facts.get(key.as_str())).into_iter().flatten();
                 let is_used =
                     |fact: &&Fact| !value.is_null() && fact.value.is_none_or(|v| value.as_str() == Some(v));

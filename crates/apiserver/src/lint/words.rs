@@ -2,22 +2,18 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::pointer::{escape, unescape};
 use federate_kubernetes::schema::nearest;
 
 use crate::failure::Cause;
 use crate::schema::Type;
 use crate::validate::UNKNOWN_ZONE;
 
-/// A key as one token of a JSON pointer.
-pub(super) fn token(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
-}
-
 /// A JSON pointer in the notation of field paths: `spec.ports[0].name`, in backticks.
 pub(super) fn field(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {
-        let key = token.replace("~1", "/").replace("~0", "~");
+        let key = unescape(token);
         let index = !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit());
         if index || key.contains(['.', '/']) {
             path.push_str(&format!("[{key}]"));
@@ -75,10 +71,10 @@ pub(super) fn place(object: &Value, cause: &Cause) -> (String, Option<String>) {
             return (pointer, (last || !missing.is_empty()).then_some(missing));
         };
         pointer.push('/');
-        pointer.push_str(&token(key));
+        pointer.push_str(&escape(key));
         at = below;
     }
-    (entry(at, cause).map_or(pointer.clone(), |key| format!("{pointer}/{}", token(&key))), None)
+    (entry(at, cause).map_or(pointer.clone(), |key| format!("{pointer}/{}", escape(&key))), None)
 }
 
 /// The entry of a mapping, such as `metadata.labels`, that a message quotes.

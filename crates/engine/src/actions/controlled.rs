@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::escape;
 
 /// A field, and who owns it.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Controlled {
 
     /// The field as a JSON pointer.
     pub fn pointer(&self) -> String {
-        self.path.iter().flat_map(|key| ["/".to_owned(), escape(key)]).collect()
+        self.path.iter().flat_map(|key| ["/".into(), escape(key)]).collect()
     }
 }
 

@@ -266,7 +266,7 @@ fn without_last_applied(diff: FieldDiff) -> Option<FieldDiff> {
 /// The difference without a key of a map.
 fn without(mut diff: FieldDiff, map: &str, key: &str) -> Option<FieldDiff> {
     let below = diff.path.strip_prefix(map).and_then(|rest| rest.strip_prefix('/'));
-    if below == Some(&federate_kubernetes::patch::escape(key)) {
+    if below == Some(&federate_kubernetes::pointer::escape(key)) {
         return None;
     }
     if diff.path == map {

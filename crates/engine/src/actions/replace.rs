@@ -66,8 +66,8 @@ pub(super) fn replacement(
     };
     keep_generated(live, &mut created);
     let annotated = |object: &Value| {
-        let value =
-            object.pointer(&format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(REPLACE)));
+        let value = object
+            .pointer(&format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(REPLACE)));
         value.is_some_and(|value| value == "enabled")
     };
     let by_kind = REPLACED_KINDS.contains(&kind) && known.custom.is_none();

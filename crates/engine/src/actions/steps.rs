@@ -57,7 +57,7 @@ pub(super) fn pointer(path: &str, object: &Value) -> Option<String> {
     let mut at = Some(object);
     for step in steps(path) {
         let step = match step {
-            Step::Field(key) => federate_kubernetes::patch::escape(&key),
+            Step::Field(key) => federate_kubernetes::pointer::escape(&key).into_owned(),
             Step::Item(keys) => {
                 let list = at?;
                 let exact = place(list, &|item| keys.iter().all(|key| has(item, key) == Some(true)));

@@ -163,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     use federate_apiserver::{Kind, Write, applied, update};
-    use federate_kubernetes::patch::escape;
+    use federate_kubernetes::pointer::escape;
     use federate_kubernetes::{ClusterName, Object};
 
     use super::super::autoscaled::Autoscalers;

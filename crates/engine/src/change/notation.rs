@@ -27,7 +27,7 @@ pub fn readable(pointer: &str, body: &Value) -> String {
             }
             value => {
                 path.push_str(&format!("/{}", step.replace('[', "~2")));
-                at = value.and_then(|value| value.get(step.replace("~1", "/").replace("~0", "~")));
+                at = value.and_then(|value| value.get(federate_kubernetes::pointer::unescape(step).as_ref()));
                 fields.push(step);
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use similar::{Algorithm, DiffOp};
 
 use super::keys::{Key, Matching, identity, matching, plain};
-use federate_kubernetes::patch;
+use federate_kubernetes::pointer;
 
 /// Returns `from` with the values of `to` at all paths that differ and for which `selects` returns true.
 ///
@@ -55,7 +55,7 @@ impl<'v> Walk<'v, '_> {
         let mut merged = Map::new();
         for key in from.keys().chain(to.keys().filter(|key| !from.contains_key(*key))) {
             self.fields.push(key);
-            let step = format!("/{}", patch::escape(key).replace('[', "~2"));
+            let step = format!("/{}", pointer::escape(key).replace('[', "~2"));
             if let Some(value) = self.step(&step, from.get(key), to.get(key)) {
                 merged.insert(key.clone(), value);
             }

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use similar::{Algorithm, DiffOp};
 
 use super::keys::{Key, Matching, identity, matching, plain};
-use federate_kubernetes::patch;
+use federate_kubernetes::pointer;
 
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -95,7 +95,7 @@ impl<'v> Walk<'v> {
         keys.dedup();
         for key in keys {
             self.fields.push(key);
-            let step = format!("/{}", patch::escape(key).replace('[', "~2"));
+            let step = format!("/{}", pointer::escape(key).replace('[', "~2"));
             self.step(&step, from.get(key), to.get(key));
             self.fields.pop();
         }

@@ -2,7 +2,7 @@
 
 use federate_dialect::Dialects;
 use federate_kubernetes::schema::similar;
-use federate_kubernetes::{Finding, Object, patch};
+use federate_kubernetes::{Finding, Object, pointer};
 use federate_repo::Repo;
 
 /// The findings.
@@ -21,7 +21,7 @@ fn of(object: &Object, read: &[&str]) -> Vec<Finding> {
             let Some(near) = own.then(|| similar(key, read)).flatten() else { continue };
             let message = format!("no control plane reads `{key}`");
             let finding = Finding::warning("unknown-key", object, message);
-            let pointer = format!("/metadata/{field}/{}", patch::escape(key));
+            let pointer = format!("/metadata/{field}/{}", pointer::escape(key));
             found.push(finding.at(pointer).help(format!("did you mean `{near}`?")));
         }
     }

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use federate_apiserver::served::Minor;
-use federate_dialect::References;
+use federate_dialect::{Plan, References};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 
-use super::{Engine, Planned, Rendering};
+use super::Engine;
 
 mod builtin;
 mod clusters;
+mod inspection;
 mod keys;
 mod lookalike;
 mod objects;
@@ -28,6 +29,7 @@ mod unplaced;
 mod workloads;
 
 pub(crate) use builtin::Defined;
+pub use inspection::Inspection;
 pub(crate) use unplaced::Unplaced;
 
 /// How many known names a message lists.
@@ -40,19 +42,6 @@ const WITHOUT_EFFECT: [&str; 2] = ["unused-policy", "unused-override"];
 const UNREAD: [&str; 2] = ["invalid-yaml", "invalid-object"];
 
 impl Engine<'_> {
-    /// Renders the manifests of a plan. Returns also the findings about fields that overrides break.
-    pub fn inspect(&self, planned: Planned) -> (Rendering, Vec<Finding>) {
-        let wrapped = self.wrapped();
-        let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
-        let kinds = templates::Kinds::new(self.repo);
-        let (rendering, broken) = self.inspected(planned, |object, rendered| {
-            overrides::broken(self.repo, &kinds, &wrapped, object, rendered)
-        });
-        // Many objects have the same finding.
-        let distinct: BTreeSet<Finding> = broken.into_iter().flatten().collect();
-        (rendering, distinct.into_iter().collect())
-    }
-
     /// The objects that federated objects are for.
     fn wrapped(&self) -> BTreeMap<ObjectRef, ObjectRef> {
         self.planes.iter().flat_map(|(_, plane)| plane.wrapped()).collect()
@@ -60,12 +49,12 @@ impl Engine<'_> {
 
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
     /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
-    pub fn mistakes(&self, rendering: &Rendering, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
+    pub fn mistakes(&self, plan: &Plan, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
         let references: Vec<(&Object, References)> = self.references().collect();
         let wrapped = self.wrapped();
         let kinds = templates::Kinds::new(self.repo);
         let defined = Defined::new(self.repo);
-        let releases = releases::Releases::new(self, &rendering.plan, kubernetes);
+        let releases = releases::Releases::new(self, plan, kubernetes);
         for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
             overrides::suggest(self.repo, &kinds, &wrapped, failed);
         }
@@ -74,7 +63,7 @@ impl Engine<'_> {
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 13] = [
             &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
             &|| keys::unread(self.repo, self.dialects),
             &|| objects::missing(self.repo, &references),
@@ -86,7 +75,6 @@ impl Engine<'_> {
             &|| selectors::without_match(self.repo, &references, &unused, &misspelt, unread.as_ref()),
             &|| templates::refused(self.repo, &kinds, &wrapped),
             &|| releases::outdated(self.repo, &releases, &kinds),
-            &|| overrides::unserved(self.repo, &kinds, rendering, &releases),
             &|| overrides::containers(self.repo, &references),
             &|| builtin::unserved(self.repo, &kinds, &releases),
         ];

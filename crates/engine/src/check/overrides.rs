@@ -1,20 +1,18 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, is_plain, near_path};
-use federate_dialect::{OverrideChange, References, Rendered};
+use federate_dialect::{ClusterNames, OverrideChange, References, Rendered};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
 use super::releases::Releases;
 use super::templates::{Kinds, by, finding, template as template_of};
 use super::{distinct, instead};
-use crate::{Manifest, Rendering};
 
 /// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
 /// federated objects by the objects that they are for.
@@ -48,36 +46,26 @@ pub(super) fn broken(
     found
 }
 
-/// Fields and values in overridden manifests that the clusters that receive them do not serve. Those of templates are
+/// Fields and values of an overridden manifest that the clusters that receive it do not serve. Those of templates are
 /// reported with the templates.
 pub(super) fn unserved(
     repo: &Repo,
     kinds: &Kinds,
-    rendering: &Rendering,
     releases: &Releases<'_>,
+    object: &ObjectRef,
+    (clusters, rendered): (&ClusterNames, &Rendered),
 ) -> Vec<Finding> {
-    if !releases.are_known() {
+    if rendered.changes.is_empty() {
         return Vec::new();
     }
-    let of_manifest = |manifest: &Manifest| -> Vec<Finding> {
-        let served = || releases.of_clusters(manifest.clusters.iter().map(AsRef::as_ref));
-        let now =
-            parsed(&manifest.text).map(|body| releases.problems(kinds, &body, served)).unwrap_or_default();
-        let in_template = |pointer: &str| {
-            let template = repo.template(&manifest.object);
-            template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
-        };
-        let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
-        new.filter_map(|(problem, by)| caused(repo, &manifest.changes, problem, &manifest.object, &by))
-            .collect()
+    let served = || releases.of_clusters(clusters.iter().map(AsRef::as_ref));
+    let now = releases.problems(kinds, &rendered.body, served);
+    let in_template = |pointer: &str| {
+        let template = repo.template(object);
+        template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
     };
-    let changed = rendering.manifests.par_iter().filter(|manifest| !manifest.changes.is_empty());
-    let found: BTreeSet<Finding> = changed.flat_map_iter(of_manifest).collect();
-    found.into_iter().collect()
-}
-
-fn parsed(text: &str) -> Option<Value> {
-    federate_yaml::read(text.as_bytes()).documents.pop().map(|document| document.value)
+    let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
+    new.filter_map(|(problem, by)| caused(repo, &rendered.changes, problem, object, &by)).collect()
 }
 
 /// The fields that identify an object.
@@ -142,7 +130,7 @@ fn visit(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &str)) {
         }
         Value::Object(map) => {
             for (key, item) in map {
-                pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1")));
+                pointer.push_str(&format!("/{}", federate_kubernetes::pointer::escape(key)));
                 visit(item, pointer, see);
                 pointer.truncate(length);
             }
@@ -166,7 +154,7 @@ pub(super) fn suggest(
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.template(id).map(|template| template.object.body.clone());
         let body = template.or_else(|| template_of(repo, own?, id));
-        body.and_then(|body| near_path(kinds.get(&body)?.as_ref(), &body, path))
+        body.and_then(|body| near_path(kinds.get(&body)?, &body, path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))
     };

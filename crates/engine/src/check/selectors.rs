@@ -218,7 +218,7 @@ fn other_labels(selector: &Selector, objects: &[&Object]) -> Option<Miss> {
     let at = |pointer: String, why: String, help: String| Some(Miss { pointer, why, help });
     let all: Vec<_> = objects.iter().map(|object| object.labels()).collect();
     for (key, value) in &read.match_labels {
-        let place = format!("{pointer}/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
+        let place = format!("{pointer}/matchLabels/{}", federate_kubernetes::pointer::escape(key));
         let values = distinct(all.iter().filter_map(|labels| labels.get(key)).map(String::as_str));
         if values.is_empty() {
             let keys = distinct(all.iter().flat_map(|labels| labels.keys()).map(String::as_str));

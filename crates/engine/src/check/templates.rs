@@ -1,6 +1,5 @@
 //! What API servers drop or refuse of templates, by the schemas of Kubernetes and of the repo's CRDs.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
@@ -71,40 +70,43 @@ fn embedded(object: &Object, role: Role, targets: &BTreeMap<ObjectRef, ObjectRef
     let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
     let data = object.at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
     let one = |(key, body): (&String, &Value)| {
-        (format!("/data/{}", key.replace('~', "~0").replace('/', "~1")), body.clone())
+        (format!("/data/{}", federate_kubernetes::pointer::escape(key)), body.clone())
     };
     data.into_iter().flatten().map(one).collect()
 }
 
-/// The kinds that the repo defines.
-pub(super) struct Kinds(BTreeMap<(String, String), Kind>);
+/// The kinds that the repo defines, by kind and version.
+pub(super) struct Kinds(BTreeMap<String, BTreeMap<String, Kind>>);
 
 impl Kinds {
     pub(super) fn new(repo: &Repo) -> Self {
         let definitions = repo.templates.iter().map(|template| &template.object);
         let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
-        let customs = definitions.flat_map(|object| Kind::customs(&object.body));
-        Self(customs.map(|kind| ((kind.api_version(), kind.kind.clone()), kind)).collect())
+        let mut all: BTreeMap<String, BTreeMap<String, Kind>> = BTreeMap::new();
+        for kind in definitions.flat_map(|object| Kind::customs(&object.body)) {
+            all.entry(kind.kind.clone()).or_default().insert(kind.api_version(), kind);
+        }
+        Self(all)
     }
 
     /// The kind of an object; `None` if its schema is not known.
-    pub(super) fn get(&self, body: &Value) -> Option<Cow<'_, Kind>> {
+    pub(super) fn get(&self, body: &Value) -> Option<&Kind> {
         let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let custom = self.0.get(&(api_version.to_owned(), kind.to_owned())).map(Cow::Borrowed);
-        custom.or_else(|| Kind::builtin(api_version, kind).filter(Kind::is_known).map(Cow::Owned))
+        let custom = self.0.get(kind).and_then(|versions| versions.get(api_version));
+        custom.or_else(|| Kind::builtin(api_version, kind).filter(|kind| kind.is_known()))
     }
 
     /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.
     pub(super) fn problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
         let Some(kind) = self.get(body).filter(|_| body.get("sops").is_none()) else { return Vec::new() };
         let at = |problem: Problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem };
-        problems(&kind, body).into_iter().map(at).collect()
+        problems(kind, body).into_iter().map(at).collect()
     }
 
     /// The kinds of an API group that the repo defines, with their versions.
     pub(super) fn of_group(&self, group: &str) -> Vec<(&str, &str)> {
-        let own = self.0.values().filter(|kind| kind.group == group);
+        let own = self.0.values().flat_map(BTreeMap::values).filter(|kind| kind.group == group);
         own.map(|kind| (kind.kind.as_str(), kind.version.as_str())).collect()
     }
 }

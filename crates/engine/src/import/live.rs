@@ -14,7 +14,7 @@ use super::place::RepoLayout;
 use federate_apiserver::Kind;
 use federate_dialect::import::{Edit, Import, Imported, Importer, apply};
 use federate_dialect::{Dialects, clean};
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::{File, Repo};
 

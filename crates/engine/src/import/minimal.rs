@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use federate_apiserver::{Kind, Write, complete, strategy};
 use federate_dialect::import::Edit;
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::escape;
 
 /// Fields that stay although the server would set them: the identity of the object, and the numbers that schedulers
 /// divide.

@@ -92,7 +92,7 @@ fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<
         Level::Scalar => return Err(format!("there is nothing at `{}` to change", operation.path)),
     };
     let added = Value::Array(vec![operation.value.cloned().unwrap_or_default()]);
-    let path = format!("/{}", patch::escape(token));
+    let path = format!("/{}", federate_kubernetes::pointer::escape(token));
     let operation = Operation { path: &path, value: Some(&added), ..operation };
     patch::apply(&mut stand_in, operation).map_err(|error| error.to_string())?;
     let restore = |value: Value| match value {

@@ -138,7 +138,7 @@ impl<'a> PlannedQuota<'a> {
             "the plan requests {sum} of {name} in the namespace {namespace}, more than the {limit} that {} allows",
             self.quota.id
         );
-        let pointer = format!("/spec/overall/{}", federate_kubernetes::patch::escape(name));
+        let pointer = format!("/spec/overall/{}", federate_kubernetes::pointer::escape(name));
         Finding::warning("over-quota", self.quota, message).at(pointer).help(
             "Karmada refuses such placements only with the feature gate FederatedQuotaEnforcement; raise the limit or \
              request less",

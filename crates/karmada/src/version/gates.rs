@@ -45,7 +45,7 @@ impl Behaviour {
             let message = format!("`{SETTING}` is a mapping of names to true or false");
             return vec![repo.invalid_config(&pointer, message)];
         };
-        let at = |name: &str| format!("{pointer}/{}", federate_kubernetes::patch::escape(name));
+        let at = |name: &str| format!("{pointer}/{}", federate_kubernetes::pointer::escape(name));
         named.iter().filter_map(|(name, value)| self.gate(repo, &at(name), name, value)).collect()
     }
 

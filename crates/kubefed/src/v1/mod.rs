@@ -13,7 +13,7 @@ use super::memory::{JobShare, Memory};
 use super::observe::{Observed, Observer};
 use super::{KubeFedPlane, NAME};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
-use federate_kubernetes::patch::escape;
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use federate_repo::Template;

@@ -72,7 +72,7 @@ fn same(a: &Value, b: &Value) -> bool {
 fn maps(path: &str, hub: &Map<String, Value>, member: &Map<String, Value>, found: &mut Vec<Difference>) {
     let keys: BTreeSet<&String> = hub.keys().chain(member.keys()).collect();
     for key in keys {
-        let below = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        let below = format!("{path}/{}", federate_kubernetes::pointer::escape(key));
         match (hub.get(key), member.get(key)) {
             (Some(hub), Some(member)) => compare(&below, hub, member, found),
             (hub, member) => found.push(Difference {

@@ -30,7 +30,7 @@ pub(crate) fn reconcile(
     let of = PlacementInCluster::new(plane, subject.object, cluster);
     let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
     let server = Server::new(&row.object.api_version, &row.object.kind);
-    let applying = of.applying(kind.as_ref(), &server);
+    let applying = of.applying(kind, &server);
     let live = live.map(|live| &live.body);
     Some(action(applying.decide(&manifest, live), live, live.is_some_and(|live| !applying.owns(live))))
 }

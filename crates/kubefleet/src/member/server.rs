@@ -17,7 +17,7 @@ pub struct Server {
 impl Server {
     /// Returns a server for objects of that kind. Of a kind that is not built in, no schema is known.
     pub fn new(api_version: &str, kind: &str) -> Self {
-        Self { kind: Kind::builtin(api_version, kind).unwrap_or_else(|| untyped(api_version, kind)) }
+        Self { kind: Kind::builtin(api_version, kind).cloned().unwrap_or_else(|| untyped(api_version, kind)) }
     }
 
     fn write(&self, force: bool) -> Write<'_> {

@@ -7,6 +7,8 @@
 
 use serde_json::Value;
 
+use crate::pointer::{escape, unescape};
+
 /// Why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,16 +71,7 @@ pub fn tokens(path: &str) -> Result<Vec<String>, Error> {
         return Ok(Vec::new());
     }
     let (_, rest) = path.split_once('/').ok_or_else(|| Error::NotAPath(path.to_owned()))?;
-    Ok(rest.split('/').map(unescape).collect())
-}
-
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
-}
-
-/// A key as a token of a JSON pointer.
-pub fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
+    Ok(rest.split('/').map(|step| unescape(step).into_owned()).collect())
 }
 
 /// The value at these tokens.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::pointer::escape;
+
 /// A value and its place. Fields that are absent or `null` read as `null`, as in Go.
 #[derive(Clone, Debug)]
 pub struct Cursor<'v> {
@@ -40,7 +42,7 @@ impl<'v> Cursor<'v> {
     pub fn entry(&self, key: &str) -> Self {
         Self {
             value: self.value.get(key).unwrap_or(&Value::Null),
-            pointer: format!("{}/{}", self.pointer, token(key)),
+            pointer: format!("{}/{}", self.pointer, escape(key)),
         }
     }
 
@@ -91,9 +93,4 @@ impl<'v> Cursor<'v> {
     pub fn is_true(&self) -> bool {
         self.value.as_bool().unwrap_or_default()
     }
-}
-
-/// A key as one token of a JSON pointer.
-pub(super) fn token(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }

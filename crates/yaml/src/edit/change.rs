@@ -80,7 +80,7 @@ impl Plan {
 
 fn mapping(mut map: Map<String, Value>, changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
     for (key, plan) in changes {
-        let pointer = format!("{pointer}/{}", super::escape(key));
+        let pointer = format!("{pointer}/{}", crate::pointer::escape(key));
         match plan.applied(map.get(key), &pointer)? {
             Some(value) => {
                 map.insert(key.clone(), value);

@@ -14,6 +14,7 @@ mod lines;
 mod new_text;
 mod tree;
 
+use super::pointer::unescape;
 use super::stream::{self, Chunk};
 use super::{Stream, json, repair};
 use change::Plan;
@@ -58,7 +59,8 @@ pub enum Error {
 pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     let mut plans: BTreeMap<u32, Plan> = BTreeMap::new();
     for edit in edits {
-        let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
+        let steps: Vec<String> =
+            edit.pointer.split('/').skip(1).map(|step| unescape(step).into_owned()).collect();
         plans.entry(edit.document).or_insert_with(Plan::nothing).add(&steps, edit.value.as_ref());
     }
     let mut edited = Edited::default();
@@ -244,14 +246,6 @@ impl Editor<'_> {
         out.push_str(self.text.get(copied..)?);
         Some(out)
     }
-}
-
-fn unescape(step: &str) -> String {
-    step.replace("~1", "/").replace("~0", "~")
-}
-
-fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn config(name: &str, value: &str) -> (Object, Kind) {
 
 fn object(body: Value) -> (Object, Kind) {
     let object = Object::of(body, "m1");
-    let kind = Kind::builtin(&object.id.api_version, &object.id.kind).unwrap();
+    let kind = Kind::builtin(&object.id.api_version, &object.id.kind).cloned().unwrap();
     (object, kind)
 }
 

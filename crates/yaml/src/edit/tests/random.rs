@@ -302,7 +302,7 @@ proptest! {
             let pointer = all[pick.index(all.len())].clone();
             let edit = Edit { document: document.index, pointer, value: set.then(|| json!("v")) };
             let mut plan = Plan::nothing();
-            let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
+            let steps: Vec<String> = edit.pointer.split('/').skip(1).map(|step| unescape(step).into_owned()).collect();
             plan.add(&steps, edit.value.as_ref());
             match (plan.applied(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {
                 (Ok(want), Ok(edited)) => {

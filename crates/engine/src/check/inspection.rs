@@ -1,0 +1,96 @@
+//! What the manifests of a plan show: mistakes that overrides make. The manifests are looked at one by one, and neither
+//! written nor kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use federate_apiserver::served::Minor;
+use federate_dialect::{OverrideChange, Placement, Plan, Withheld};
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_repo::Role;
+
+use super::releases::Releases;
+use super::{overrides, templates};
+use crate::Engine;
+
+/// The result of [`Engine::inspect`].
+#[derive(Debug, Default)]
+pub struct Inspection {
+    /// Errors and warnings of the control planes about the manifests, as in
+    /// [`Rendering::findings`](crate::Rendering::findings), in the order of the plan.
+    pub findings: Vec<Finding>,
+    /// Fields and values with which overrides make manifests that API servers drop or refuse.
+    pub mistakes: BTreeSet<Finding>,
+    /// The override policies that apply to a manifest, and whether they change any.
+    overrides: BTreeMap<ObjectRef, bool>,
+}
+
+impl Inspection {
+    /// Remembers what an override did.
+    fn count(&mut self, change: OverrideChange) {
+        let changes = !change.paths.is_empty();
+        match self.overrides.get_mut(&change.policy) {
+            Some(known) => *known |= changes,
+            None => drop(self.overrides.insert(change.policy, changes)),
+        }
+    }
+
+    /// This inspection, and that of later placements.
+    fn and(mut self, later: Self) -> Self {
+        self.findings.extend(later.findings);
+        self.mistakes.extend(later.mistakes);
+        for (policy, changes) in later.overrides {
+            *self.overrides.entry(policy).or_default() |= changes;
+        }
+        self
+    }
+}
+
+impl Engine<'_> {
+    /// Inspects the manifests of a plan. `kubernetes` is the release to check for, in place of those of the clusters.
+    pub fn inspect(&self, plan: &Plan, kubernetes: Option<Minor>) -> Inspection {
+        let wrapped = self.wrapped();
+        let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
+        let kinds = templates::Kinds::new(self.repo);
+        let releases = Releases::new(self, plan, kubernetes);
+        let inspect = |mut all: Inspection, placement: &Placement| {
+            let object = &placement.object;
+            for variant in self.rendered(placement) {
+                match variant.rendered {
+                    Ok(rendered) => {
+                        let sent = (&variant.clusters, &rendered);
+                        all.mistakes
+                            .extend(overrides::broken(self.repo, &kinds, &wrapped, object, &rendered));
+                        all.mistakes.extend(overrides::unserved(self.repo, &kinds, &releases, object, sent));
+                        rendered.changes.into_iter().for_each(|change| all.count(change));
+                    }
+                    Err(Withheld { finding, .. }) => all.findings.extend(finding),
+                }
+            }
+            all
+        };
+        let parts = plan.placements.par_iter().fold(Inspection::default, inspect);
+        parts.reduce(Inspection::default, Inspection::and)
+    }
+
+    /// Reports override policies that change no manifest.
+    pub fn unused_overrides(&self, inspection: &Inspection) -> Vec<Finding> {
+        let all = self.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
+        let unused = all.filter_map(|claimed| {
+            let (why, help) = match inspection.overrides.get(&claimed.object.id) {
+                Some(true) => return None,
+                Some(false) => {
+                    ("the manifests have its values already", "correct its values and paths, or remove it")
+                }
+                None => (
+                    "no cluster that its rules select receives an object that it selects",
+                    "`federate plan` shows which clusters receive the objects",
+                ),
+            };
+            let message = format!("{} changes no manifest: {why}", claimed.object.id);
+            Some(Finding::warning("unused-override", &claimed.object, message).help(help))
+        });
+        unused.collect()
+    }
+}

@@ -1,0 +1,168 @@
+//! Groups of the clusters of a placement: those for which the same numbers are written, split by the override rules that
+//! apply to them.
+//!
+//! Many placements have the same list of clusters, and match the same override policies. Their groups are
+//! found once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use federate_dialect::{ClusterNames, PlacedClusters};
+use federate_kubernetes::Cluster;
+
+use super::Karmadas;
+use super::overrides::OverridePolicy;
+use super::revise::Revision;
+
+/// A rule by policy and number within the policies of a group that match.
+pub(super) type RuleIds = Vec<(usize, usize)>;
+
+/// How many results are kept at most. With more different ones, they are rarely needed again.
+const KEPT: usize = 32;
+
+/// Results by what they follow from.
+struct Kept<K, T>(Mutex<HashMap<K, Arc<[T]>>>);
+
+impl<K, T> Default for Kept<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, T> Kept<K, T> {
+    fn get(&self, key: K, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Arc::clone(known);
+        }
+        // Two threads may do this at the same time, with the same result.
+        let made = make();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&made));
+        made
+    }
+}
+
+/// Clusters by the numbers that are written for them.
+pub(super) type Revised = Arc<[(Option<Revision>, Group)]>;
+
+/// The groups so far, by the address of the list of clusters, and whether replicas are written.
+#[derive(Default)]
+pub(super) struct Groups(Kept<(usize, bool), (Option<Revision>, Group)>);
+
+impl Groups {
+    /// The groups of a list of clusters with the same replicas.
+    pub(super) fn of(&self, plane: &Karmadas<'_>, clusters: &PlacedClusters, revises: bool) -> Revised {
+        let replicas = |replicas| Revision { replicas, completions: None };
+        let make = || {
+            let revisions = clusters.iter().map(|placed| placed.replicas.filter(|_| revises).map(replicas));
+            Group::all(plane, clusters).by(plane, revisions)
+        };
+        // The address of a list that is not kept may become that of another one.
+        match plane.lists.keeps(clusters) {
+            true => self.0.get((clusters.address(), revises), make),
+            false => make(),
+        }
+    }
+}
+
+/// Some clusters of a placement.
+pub(super) struct Group {
+    /// Their names, sorted.
+    pub(super) names: ClusterNames,
+    /// The index of each in the inventory; `None` when it has left the inventory.
+    indexes: Arc<[Option<usize>]>,
+    /// The parts by the addresses of the policies that split it.
+    parts: Kept<Vec<usize>, (RuleIds, Group)>,
+}
+
+impl Group {
+    /// All clusters of a placement. The inventory has the same order.
+    pub(super) fn all(plane: &Karmadas<'_>, clusters: &PlacedClusters) -> Self {
+        let mut rest = plane.clusters.iter().enumerate().peekable();
+        let index = |name: &Arc<str>| {
+            // A placement mostly shares its names with the inventory.
+            let is = |c: &Cluster| Arc::ptr_eq(&c.name, name) || c.name == *name;
+            while rest.next_if(|(_, c)| !is(c) && c.name < *name).is_some() {}
+            rest.peek().filter(|(_, c)| is(c)).map(|(index, _)| *index)
+        };
+        let indexes = clusters.iter().map(|placed| &placed.name).map(index).collect();
+        Self { names: plane.lists.names_of(clusters), indexes, parts: Kept::default() }
+    }
+
+    /// One of the clusters, by its place among them.
+    pub(super) fn one(&self, at: usize) -> Option<Self> {
+        let names = Arc::from([self.names.get(at)?.clone()]);
+        Some(Self { names, indexes: Arc::from([*self.indexes.get(at)?]), parts: Kept::default() })
+    }
+
+    /// The clusters by keys, which are given for each of them.
+    pub(super) fn by<K: Ord>(&self, plane: &Karmadas<'_>, keys: impl Iterator<Item = K>) -> Arc<[(K, Self)]> {
+        let classes = classes(keys.zip(0..self.indexes.len()));
+        classes.into_iter().map(|(key, places)| (key, self.part(plane, &places))).collect()
+    }
+
+    /// The clusters by the rules of these policies that apply to them: split by one policy after the other.
+    pub(super) fn split(
+        &self,
+        plane: &Karmadas<'_>,
+        policies: &[&OverridePolicy<'_>],
+    ) -> Arc<[(RuleIds, Self)]> {
+        let addresses = policies.iter().map(|policy| std::ptr::from_ref(*policy).addr()).collect();
+        self.parts.get(addresses, || {
+            let mut parts = vec![(RuleIds::new(), (0..self.indexes.len()).collect::<Vec<usize>>())];
+            for (at, policy) in policies.iter().enumerate() {
+                let class = |place: usize| {
+                    let index = self.indexes.get(place).copied().flatten();
+                    (policy.class(plane.clusters, index), place)
+                };
+                let split = |(rules, places): (RuleIds, Vec<usize>)| {
+                    classes(places.into_iter().map(class)).into_iter().map(move |(class, places)| {
+                        let more = policy.rules_of(plane.clusters, class).iter().map(|rule| (at, *rule));
+                        (rules.iter().copied().chain(more).collect(), places)
+                    })
+                };
+                parts = parts.into_iter().flat_map(split).collect();
+            }
+            parts.into_iter().map(|(rules, places)| (rules, self.part(plane, &places))).collect()
+        })
+    }
+
+    /// Some of the clusters, by their places among them.
+    fn part(&self, plane: &Karmadas<'_>, places: &[usize]) -> Self {
+        if places.len() == self.indexes.len() {
+            let (names, indexes) = (Arc::clone(&self.names), Arc::clone(&self.indexes));
+            return Self { names, indexes, parts: Kept::default() };
+        }
+        let indexes: Arc<[_]> = places.iter().map(|at| self.indexes.get(*at).copied().flatten()).collect();
+        let known: Option<Vec<usize>> = indexes.iter().copied().collect();
+        let names = match known {
+            Some(known) => plane.lists.names(plane.clusters, &known),
+            None => places.iter().filter_map(|at| self.names.get(*at)).cloned().collect(),
+        };
+        Self { names, indexes, parts: Kept::default() }
+    }
+}
+
+/// Items by key. Neighbours usually have the same key, which is looked up once for all of them.
+fn classes<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>> {
+    let mut classes: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    let mut run: Option<(K, Vec<T>)> = None;
+    for (key, item) in items {
+        match &mut run {
+            Some((known, run)) if *known == key => run.push(item),
+            _ => {
+                if let Some((key, run)) = run.replace((key, vec![item])) {
+                    classes.entry(key).or_default().extend(run);
+                }
+            }
+        }
+    }
+    if let Some((key, run)) = run {
+        classes.entry(key).or_default().extend(run);
+    }
+    classes
+}
