@@ -78,6 +78,7 @@ impl AccessArgs {
             groups: self.groups.clone(),
             timeout: self.timeout,
             at_once: None,
+            answers: None,
         }
     }
 }

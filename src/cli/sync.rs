@@ -24,6 +24,7 @@ use federate_sync::round::Environment;
 use federate_sync::round::{MemberAccess, RoundContext};
 use federate_sync::run::{self, RoundResult};
 use federate_sync::state::StateFolder;
+use federate_sync::tally::Tally;
 use federate_sync::watch::watch;
 
 /// Watch git repositories, and keep branches and clusters in sync with them
@@ -136,6 +137,7 @@ impl Sync {
             world: &Files(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,
+            tally: Tally::default(),
         };
         if self.once { self.once(&syncs, &state, &env) } else { self.watch(&syncs, &state, &env) }
     }

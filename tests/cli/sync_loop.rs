@@ -157,6 +157,11 @@ fn health_metrics_and_webhooks() {
         "federate_sync_rounds_total{sync=\"default/web\",reason=\"ReconciliationSucceeded\"} 1\n",
         "federate_sync_ready{sync=\"default/web\"} 1\n",
         "federate_sync_round_duration_seconds_count{sync=\"default/web\"} 1\n",
+        "federate_sync_revision_info{sync=\"default/web\",revision=\"main@sha1:",
+        "federate_sync_git_operations_total{operation=\"ls-remote\"} 1\n",
+        "federate_sync_queue_depth{sync=\"default/web\"} 0\n",
+        "federate_sync_replicas_moved{sync=\"default/web\"} 0\n",
+        "federate_sync_leader 1\n",
     ] {
         assert!(metrics.contains(line), "{metrics}");
     }

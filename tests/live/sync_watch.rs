@@ -2,6 +2,8 @@
 //! the watch survives what servers do to it, and fights end.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ struct Running<'s> {
 impl<'s> Running<'s> {
     fn start(sandbox: &'s Sandbox, drift: &str) -> Self {
         sandbox.write_sync("1h", &format!("  apply: {{}}\n  drift: {{mode: {drift}}}\n"));
-        let mut command = sandbox.sync("");
+        let mut command = sandbox.sync("--listen 127.0.0.1:0");
         let log = fs::File::create(sandbox.path("log")).unwrap();
         command.stdout(Stdio::null()).stderr(log);
         let running = Self { sandbox, child: command.spawn().unwrap() };
@@ -37,6 +39,18 @@ impl<'s> Running<'s> {
 
     fn log(&self) -> String {
         fs::read_to_string(self.sandbox.path("log")).unwrap()
+    }
+
+    /// The metrics.
+    fn metrics(&self) -> String {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("listening for metrics")).unwrap();
+        let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// Waits until something holds. Returns how long that took.
@@ -97,6 +111,12 @@ fn changes_are_reported_within_seconds() {
     };
     running.until("it is counted", || counts()["modified"] == 1);
     assert_eq!(counts()["ready"], 1);
+    running.until("the metrics say so", || {
+        running
+            .metrics()
+            .contains("federate_sync_drifted_objects_total{sync=\"default/web\",kind=\"changed\"}")
+    });
+    assert!(running.metrics().contains("federate_sync_api_requests_total{code=\"200\"}"));
     // It is over when the change is reverted.
     let put_back =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}}}});

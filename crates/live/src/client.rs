@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{Refusal, RequestError};
 use super::call::Call;
+use super::counts::AnswerCounts;
 use super::{Error, Fence};
 use federate_kubernetes::ClusterName;
 
@@ -57,6 +58,8 @@ pub(super) struct Client {
     dry_run: bool,
     /// What is checked before each write.
     fence: Option<(ClusterName, Fence)>,
+    /// Counts the answers.
+    answers: Option<Arc<AnswerCounts>>,
 }
 
 struct Server {
@@ -101,12 +104,17 @@ impl Client {
             places,
             place: OnceCell::new(),
         });
-        Ok(Self { server, dry_run: false, fence: None })
+        Ok(Self { server, dry_run: false, fence: None, answers: None })
     }
 
     /// The same server, with every request that would write sent as a dry run.
     pub(super) fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
+    }
+
+    /// The same server, with answers that are counted.
+    pub(super) fn counting(self, answers: Option<Arc<AnswerCounts>>) -> Self {
+        Self { answers, ..self }
     }
 
     /// The same server, with a check before each write to this cluster.
@@ -215,7 +223,11 @@ impl Client {
             let why = "another replica may have taken the cluster over: nothing more is written to it";
             return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
-        let (code, headers, bytes) = exchange(client, call).await?;
+        let answer = exchange(client, call).await;
+        if let Some(answers) = &self.answers {
+            answers.note(answer.as_ref().ok().map(|(code, ..)| *code));
+        }
+        let (code, headers, bytes) = answer?;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
         if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {

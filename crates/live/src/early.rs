@@ -72,7 +72,9 @@ impl EarlyReads {
 impl Drop for EarlyReads {
     fn drop(&mut self) {
         // A credential plugin may still run although its time is over.
-        self.runtime.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

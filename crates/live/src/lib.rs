@@ -31,6 +31,7 @@ mod call;
 mod carried;
 mod carry_out;
 mod client;
+mod counts;
 mod depends;
 mod discover;
 mod dry_run;
@@ -57,6 +58,7 @@ mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
+pub use counts::AnswerCounts;
 pub use early::{EarlyReads, read_early};
 pub use hub::Hub;
 pub use kinds::Kinds;

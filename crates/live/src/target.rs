@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::answer::RequestError;
 use super::call::Call;
 use super::client::{Client, ClientFactory};
+use super::counts::AnswerCounts;
 use super::hub::{self, Hub};
 use super::kubeconfig::Kubeconfig;
 use super::{Error, proxy};
@@ -51,6 +52,8 @@ pub struct Access {
     pub timeout: Option<Duration>,
     /// The number of clusters that are worked on at a time: the objects of all of them are in memory.
     pub at_once: Option<usize>,
+    /// Counts the answers of clusters.
+    pub answers: Option<Arc<AnswerCounts>>,
 }
 
 /// An [`Access`] whose files have been read.
@@ -192,7 +195,8 @@ impl ClientFactory for ToHub {
 /// The API server of a cluster.
 pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
-    Client::new(factory, connections.places.clone()).await
+    let client = Client::new(factory, connections.places.clone()).await?;
+    Ok(client.counting(connections.access.answers.clone()))
 }
 
 /// The API server of a hub.

@@ -125,6 +125,7 @@ impl Lane<'_> {
         }
         let begun = Instant::now();
         let leads = self.shared.env.world.leads();
+        metrics.leads(leads);
         let (outcome, status) = self.round(loaded, &mut memory.sessions);
         let revision = status.as_ref().and_then(|status| status.last_attempted_revision.clone());
         if memory.reported.as_ref() != Some(&outcome) {
@@ -139,6 +140,8 @@ impl Lane<'_> {
         self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
         self.report_fights(loaded, memory);
         metrics.observe(&self.name, outcome.as_ref(), status.as_ref(), begun.elapsed());
+        metrics.count(&self.shared.env.tally);
+        metrics.waiting(&self.name, memory.sessions.clusters.causes().count());
         board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
@@ -196,6 +199,7 @@ impl Lane<'_> {
             self.shared.metrics.compared(&self.name, cluster);
         }
         self.shared.metrics.states(&self.name, &state.record.status);
+        self.shared.metrics.count(&self.shared.env.tally);
         if let Some(Some(outcome)) = &mut memory.reported {
             let before = std::mem::replace(&mut outcome.drift, drift);
             if outcome.drift != before

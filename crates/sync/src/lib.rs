@@ -42,6 +42,7 @@ pub mod source;
 pub mod state;
 pub mod status;
 mod submodules;
+pub mod tally;
 pub mod watch;
 
 pub use crd::crd;

@@ -106,6 +106,9 @@ impl Members<'_> {
             let interval = self.loaded.sync.spec.interval.0;
             backoffs.fights.note(&actions.actions, interval, Instant::now());
         }
+        for action in &actions.actions {
+            self.env.tally.drift(&self.loaded.sync.metadata.full_name(), action);
+        }
         let found = |name: &String| actions.actions.iter().any(|action| *action.cluster == **name);
         let compared = clusters.iter().map(|name| (name.clone(), found(name))).collect();
         for cluster in &clusters {
@@ -185,6 +188,7 @@ impl Members<'_> {
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
         let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        reached.access = self.env.tally.counting(reached.access);
         reached.access.at_once = Some(self.at_once());
         let held = match purpose {
             Purpose::Drift { correct: true, .. } => backoffs.fights.held(Instant::now()),

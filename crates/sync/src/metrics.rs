@@ -17,6 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::round::Outcome;
 use crate::status::Status;
+use crate::tally::Tally;
 
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Gauge<f64, AtomicU64>;
@@ -34,6 +35,14 @@ pub struct Metrics {
     orphans: Family<Labels, Gauge>,
     comparisons: Family<Labels, Counter>,
     fights: Family<Labels, Counter>,
+    answers: Family<Labels, Counter>,
+    git: Family<Labels, Counter>,
+    drift: Family<Labels, Counter>,
+    revision: Family<Labels, Gauge>,
+    queue: Family<Labels, Gauge>,
+    leader: Gauge,
+    /// By Sync: the revision that is shown.
+    revisions: Mutex<BTreeMap<String, String>>,
     /// By Sync: whether a round of it has ended.
     seen: Mutex<BTreeMap<String, bool>>,
 }
@@ -56,6 +65,13 @@ impl Default for Metrics {
             orphans: Family::default(),
             comparisons: Family::default(),
             fights: Family::default(),
+            answers: Family::default(),
+            git: Family::default(),
+            drift: Family::default(),
+            revision: Family::default(),
+            queue: Family::default(),
+            leader: Gauge::default(),
+            revisions: Mutex::default(),
             seen: Mutex::default(),
         };
         metrics.register();
@@ -91,6 +107,51 @@ impl Metrics {
         registry.register("comparisons", comparisons, self.comparisons.clone());
         let fights = "Objects that another client changes again each time that they are put back";
         registry.register("fights", fights, self.fights.clone());
+        let answers = "Answers of member clusters by status code; 0 where there was none";
+        registry.register("api_requests", answers, self.answers.clone());
+        registry.register("git_operations", "Git commands that talk to a remote", self.git.clone());
+        let drift = "Objects that differ from what is rendered, by kind, each time that they are compared";
+        registry.register("drifted_objects", drift, self.drift.clone());
+        let revision = "The revision that branches and clusters are at";
+        registry.register("revision_info", revision, self.revision.clone());
+        let queue = "Clusters that wait for their next attempt";
+        registry.register("queue_depth", queue, self.queue.clone());
+        registry.register("leader", "Whether this process leads, or works alone", self.leader.clone());
+    }
+
+    /// Whether this process leads.
+    pub(crate) fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// So many clusters wait for their next attempt.
+    pub(crate) fn waiting(&self, name: &str, clusters: usize) {
+        let labels = vec![("sync", name.to_owned())];
+        self.queue.get_or_create(&labels).set(i64::try_from(clusters).unwrap_or(i64::MAX));
+    }
+
+    /// Adds what was counted.
+    pub(crate) fn count(&self, tally: &Tally) {
+        let (counts, answers) = tally.take();
+        for (code, number) in answers {
+            self.answers.get_or_create(&vec![("code", code.to_string())]).inc_by(number);
+        }
+        for (operation, number) in counts.git {
+            self.git.get_or_create(&vec![("operation", operation)]).inc_by(number);
+        }
+        for ((sync, kind), number) in counts.drift {
+            self.drift.get_or_create(&vec![("sync", sync), ("kind", kind.to_owned())]).inc_by(number);
+        }
+    }
+
+    /// Shows a revision of a Sync in place of the one before.
+    fn revision(&self, name: &str, revision: &str) {
+        let labels = |revision: &str| vec![("sync", name.to_owned()), ("revision", revision.to_owned())];
+        let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(former) = revisions.insert(name.to_owned(), revision.to_owned()) {
+            self.revision.remove(&labels(&former));
+        }
+        self.revision.get_or_create(&labels(revision)).set(1);
     }
 
     /// These Syncs are run from now on, and no others.
@@ -143,6 +204,9 @@ impl Metrics {
         let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
+        if let Some(revision) = &status.last_applied_revision {
+            self.revision(name, revision);
+        }
         self.moved.get_or_create(&own()).set(gauge(status.replicas_moved));
         for (kind, count) in [("object", status.orphans.objects), ("applySet", status.orphans.apply_sets)] {
             self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
@@ -185,7 +249,30 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use federate_engine::actions::{Action, ActionKind};
+    use federate_kubernetes::ObjectRef;
+
     use super::*;
+
+    fn changed() -> Action {
+        Action {
+            cluster: "m1".into(),
+            object: ObjectRef {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                namespace: None,
+                name: "a".into(),
+            },
+            action: ActionKind::Update,
+            restarts_pods: false,
+            diffs: Vec::new(),
+            reason: None,
+            outcome: federate_engine::actions::Outcome::Planned,
+            error: None,
+            unhealthy: false,
+            result: None,
+        }
+    }
 
     #[test]
     fn alerts_and_dashboard_are_about_metrics_that_exist() {
@@ -196,6 +283,11 @@ mod tests {
         metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
         metrics.compared("a/b", "m1");
         metrics.fight("a/b", "m1");
+        metrics.waiting("a/b", 1);
+        let tally = Tally::default();
+        tally.git("fetch");
+        tally.drift("a/b", &changed());
+        metrics.count(&tally);
         let text = metrics.text();
         let read = |name: &str| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/");

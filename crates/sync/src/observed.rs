@@ -115,6 +115,7 @@ impl Round<'_> {
     fn read_status(&self, session: &Session, mut members: MembersStatus) -> Result<Observed, RoundError> {
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
         let mut reached = self.env.world.access(self.loaded, session).map_err(failed)?;
+        reached.access = self.env.tally.counting(reached.access);
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
         let now = Timestamp::now();

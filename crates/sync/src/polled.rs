@@ -115,6 +115,7 @@ impl Round<'_> {
             cache,
             patience: self.spec.timeout(),
             variables: credentials.variables(),
+            tally: Some(&self.env.tally),
         }
     }
 

@@ -102,6 +102,9 @@ impl Round<'_> {
             error => RoundError::new(Reason::ReconciliationFailed, error.to_string()),
         })?;
         let branches = branches.unwrap_or_default();
+        if remote.is_some() && branches.iter().any(|branch| branch.commit.is_some()) {
+            self.env.tally.git("push");
+        }
         for branch in branches.iter().filter(|branch| branch.commit.is_some()) {
             let (name, commit) = (&branch.branch, branch.commit.as_deref());
             tracing::info!(sync = self.name(), branch = name, commit, changes = branch.summary, "committed");

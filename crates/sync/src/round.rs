@@ -31,6 +31,7 @@ use crate::rollout::policies::{awaiting, releases};
 use crate::shards::{ClusterTurn, Shares};
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
+use crate::tally::Tally;
 
 /// The most that a round may delete by default, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
@@ -92,6 +93,8 @@ pub struct Environment<'e> {
     pub allowed_signers: Option<PathBuf>,
     /// The key of the digests that stand for values of Secrets.
     pub key: DigestKey,
+    /// What is counted for the metrics.
+    pub tally: Tally,
 }
 
 /// Does one round, and writes its outcome to the state.

@@ -20,6 +20,7 @@ use federate_source::git::{self, GitLocation, Resolved, verify};
 
 use crate::api::{Reference, Source, VerifyMode};
 use crate::semver::Constraint;
+use crate::tally::Tally;
 
 /// Where the fetched commit is, in the cache.
 const FETCHED: &str = "refs/federate/source";
@@ -117,6 +118,8 @@ pub struct Remote<'r> {
     pub patience: Duration,
     /// Variables of the environment that give it credentials.
     pub variables: Vec<(String, OsString)>,
+    /// Counts the git commands.
+    pub tally: Option<&'r Tally>,
 }
 
 impl Address {
@@ -322,6 +325,9 @@ impl Remote<'_> {
     }
 
     pub(crate) fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
+        if let Some(tally) = self.tally {
+            tally.git(what);
+        }
         let git = Git::new(repository, what).timeout(self.patience);
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }

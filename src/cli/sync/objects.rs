@@ -16,6 +16,7 @@ use federate_sync::metrics::Metrics;
 use federate_sync::read::Loaded;
 use federate_sync::round::{Environment, MemberAccess, RoundContext};
 use federate_sync::shards::{ShareOptions, Shares};
+use federate_sync::tally::Tally;
 use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Arguments about Sync objects.
@@ -141,8 +142,12 @@ impl Sync {
             shares: OnceLock::new(),
             objects: OnceLock::new(),
         };
-        let env =
-            Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
+        let env = Environment {
+            world: &world,
+            allowed_signers: self.allowed_signers.clone(),
+            key: digest_key()?,
+            tally: Tally::default(),
+        };
         let (events, happens) = mpsc::channel();
         if self.once {
             let objects = args.follow(&hub, &events)?;

@@ -1,0 +1,53 @@
+//! What rounds count for the metrics: answers of member clusters, git commands, and what comparisons find.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use federate_engine::actions::{Action, ActionKind};
+use federate_live::{Access, AnswerCounts};
+
+/// The numbers since they were taken last.
+#[derive(Debug, Default)]
+pub struct Tally {
+    answers: Arc<AnswerCounts>,
+    counts: Mutex<Counts>,
+}
+
+/// Numbers of git commands by name, and of findings of comparisons by Sync and kind.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) git: BTreeMap<String, u64>,
+    pub(crate) drift: BTreeMap<(String, &'static str), u64>,
+}
+
+impl Tally {
+    /// Counts the answers of the clusters that are reached so.
+    pub(crate) fn counting(&self, access: Access) -> Access {
+        Access { answers: Some(self.answers.clone()), ..access }
+    }
+
+    /// A git command is run.
+    pub(crate) fn git(&self, command: &str) {
+        self.with(|counts| *counts.git.entry(command.to_owned()).or_default() += 1);
+    }
+
+    /// A comparison has found an object that differs.
+    pub(crate) fn drift(&self, sync: &str, action: &Action) {
+        let kind = match action.action {
+            ActionKind::Create => "missing",
+            ActionKind::Delete | ActionKind::Skip => "surplus",
+            ActionKind::Conflict | ActionKind::Adopt => "unmanaged",
+            ActionKind::Update | ActionKind::Unchanged => "changed",
+        };
+        self.with(|counts| *counts.drift.entry((sync.to_owned(), kind)).or_default() += 1);
+    }
+
+    /// Takes the numbers, with those of answers by status code.
+    pub(crate) fn take(&self) -> (Counts, BTreeMap<u16, u64>) {
+        (self.with(std::mem::take), self.answers.take())
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
