@@ -62,9 +62,10 @@ impl Groups {
             Group::all(plane, clusters).by(plane, revisions)
         };
         // The address of a list that is not kept may become that of another one.
-        match plane.lists.keeps(clusters) {
-            true => self.0.get((clusters.address(), revises), make),
-            false => make(),
+        if plane.lists.keeps(clusters) {
+            self.0.get((clusters.address(), revises), make)
+        } else {
+            make()
         }
     }
 }

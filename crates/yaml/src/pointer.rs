@@ -8,9 +8,10 @@ use std::borrow::Cow;
 /// assert_eq!(federate_yaml::pointer::escape("example.com/~owner"), "example.com~1~0owner");
 /// ```
 pub fn escape(key: &str) -> Cow<'_, str> {
-    match key.contains(['~', '/']) {
-        true => key.replace('~', "~0").replace('/', "~1").into(),
-        false => key.into(),
+    if key.contains(['~', '/']) {
+        key.replace('~', "~0").replace('/', "~1").into()
+    } else {
+        key.into()
     }
 }
 
@@ -20,8 +21,9 @@ pub fn escape(key: &str) -> Cow<'_, str> {
 /// assert_eq!(federate_yaml::pointer::unescape("example.com~1~0owner"), "example.com/~owner");
 /// ```
 pub fn unescape(token: &str) -> Cow<'_, str> {
-    match token.contains('~') {
-        true => token.replace("~1", "/").replace("~0", "~").into(),
-        false => token.into(),
+    if token.contains('~') {
+        token.replace("~1", "/").replace("~0", "~").into()
+    } else {
+        token.into()
     }
 }
