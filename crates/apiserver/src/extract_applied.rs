@@ -79,26 +79,26 @@ mod tests {
         let kind = Kind::builtin("v1", "ConfigMap").unwrap();
         let own = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
             "data": {"a": "1", "b": "1", "c": "1"}});
-        let mut live = applied(None, &own, &write(&kind, "us")).unwrap();
+        let mut live = applied(None, &own, &write(kind, "us")).unwrap();
         live["metadata"]["uid"] = json!("u");
         live["metadata"]["resourceVersion"] = json!("7");
         let mut edited = live.clone();
         edited["data"] = json!({"a": "2", "b": "2", "c": "1", "d": "2"});
-        let live = update(Some(&live), &complete(&kind, edited), &write(&kind, "edit"));
+        let live = update(Some(&live), &complete(kind, edited), &write(kind, "edit"));
         assert_eq!(owners(&live, "us"), r#"{"f:data":{"f:c":{}}}"#);
 
         let mut target = live.clone();
         target["data"]["a"] = json!("1");
         let all = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
             "data": {"a": "1", "b": "1", "c": "1", "d": "2"}});
-        let whole = applied(Some(&live), &all, &write(&kind, "us")).unwrap();
-        let body = extract_applied(&live, &target, &whole, &write(&kind, "us"));
+        let whole = applied(Some(&live), &all, &write(kind, "us")).unwrap();
+        let body = extract_applied(&live, &target, &whole, &write(kind, "us"));
         assert_eq!(
             body,
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1", "d": "2"},
                 "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}})
         );
-        let after = applied(Some(&live), &body, &write(&kind, "us")).unwrap();
+        let after = applied(Some(&live), &body, &write(kind, "us")).unwrap();
         assert_eq!(after["data"], json!({"a": "1", "b": "2", "c": "1", "d": "2"}));
         assert_eq!(owners(&after, "us"), r#"{"f:data":{"f:a":{},"f:c":{},"f:d":{}}}"#);
         assert_eq!(owners(&after, "edit"), r#"{"f:data":{"f:b":{},"f:d":{}}}"#);

@@ -62,11 +62,7 @@ impl Groups {
             Group::all(plane, clusters).by(plane, revisions)
         };
         // The address of a list that is not kept may become that of another one.
-        if plane.lists.keeps(clusters) {
-            self.0.get((clusters.address(), revises), make)
-        } else {
-            make()
-        }
+        if plane.lists.keeps(clusters) { self.0.get((clusters.address(), revises), make) } else { make() }
     }
 }
 

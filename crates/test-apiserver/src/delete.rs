@@ -266,7 +266,7 @@ impl Cluster {
                 self.establishing.push(name);
                 continue;
             }
-            self.established(&kind, key, &live);
+            self.established(kind, key, &live);
         }
     }
 

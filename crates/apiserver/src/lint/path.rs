@@ -84,7 +84,7 @@ mod tests {
             ("/spec/replicas", None),
             ("/spec/wholly", None),
         ] {
-            assert_eq!(near_path(&kind, &object, path).as_deref(), want, "{path}");
+            assert_eq!(near_path(kind, &object, path).as_deref(), want, "{path}");
         }
     }
 }

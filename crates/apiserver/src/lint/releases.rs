@@ -147,7 +147,7 @@ mod tests {
 
     fn effects(release: Minor, spec: &Value) -> Vec<(String, Effect)> {
         let kind = Kind::builtin("v1", "Pod").unwrap();
-        let found = dated(&kind, &json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}));
+        let found = dated(kind, &json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}));
         found.iter().filter_map(|one| one.problem(release)).map(|p| (p.pointer, p.effect)).collect()
     }
 

@@ -7,7 +7,7 @@ use super::*;
 fn found(object: &Value) -> Vec<(String, Effect, String)> {
     let text = |key: &str| object[key].as_str().unwrap();
     let kind = Kind::builtin(text("apiVersion"), text("kind")).unwrap();
-    let all = problems(&kind, object).into_iter();
+    let all = problems(kind, object).into_iter();
     all.map(|p| (p.pointer, p.effect, p.help.unwrap_or(p.message))).collect()
 }
 

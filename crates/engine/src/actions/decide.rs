@@ -454,7 +454,7 @@ mod tests {
                 cluster: &ClusterName::from("m1"),
                 object: &id,
                 body: &service(rendered),
-                kind: &Kind::builtin("v1", "Service").unwrap(),
+                kind: Kind::builtin("v1", "Service").unwrap(),
                 cached_create: &CachedCreate::default(),
                 autoscalers: &Autoscalers::default(),
                 read: None,

@@ -217,7 +217,7 @@ mod tests {
             cluster: &ClusterName::from("m1"),
             object: &Object::of(body.clone(), "a.yaml").id,
             body,
-            kind: &Kind::builtin(text("/apiVersion"), text("/kind")).unwrap(),
+            kind: Kind::builtin(text("/apiVersion"), text("/kind")).unwrap(),
             cached_create: &CachedCreate::default(),
             autoscalers: &Autoscalers::default(),
             read: None,
@@ -340,7 +340,7 @@ mod tests {
             let kind =
                 Kind::builtin(body["apiVersion"].as_str().unwrap(), body["kind"].as_str().unwrap()).unwrap();
             let write = |manager| Write {
-                kind: &kind,
+                kind,
                 manager,
                 subresource: None,
                 force: true,

@@ -32,7 +32,7 @@ pub(super) fn broken(
     let template = template.unwrap_or_default();
     let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
     let Some(kind) = kinds.get(&rendered.body) else { return found };
-    if paths.all(|path| is_plain(&kind, path, &template, &rendered.body)) {
+    if paths.all(|path| is_plain(kind, path, &template, &rendered.body)) {
         return found;
     }
     let now = kinds.problems(&rendered.body, "");

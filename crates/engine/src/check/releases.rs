@@ -91,7 +91,7 @@ impl<'e> Releases<'e> {
             return Vec::new();
         }
         let of_kind = |kind: &Kind| dated(kind, body);
-        let used: Vec<ReleaseAddition> = kinds.get(body).map(|kind| of_kind(&kind)).unwrap_or_default();
+        let used: Vec<ReleaseAddition> = kinds.get(body).map(of_kind).unwrap_or_default();
         if used.is_empty() {
             return Vec::new();
         }

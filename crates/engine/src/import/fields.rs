@@ -77,7 +77,7 @@ fn object(kind: &Kind) -> Object {
 fn import_removes_what_servers_and_controllers_wrote_and_nothing_else() {
     let mut removed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for kind in Kind::builtins() {
-        let (left, edits) = bare(&object(&kind));
+        let (left, edits) = bare(&object(kind));
         assert_eq!(left.body["metadata"]["name"], "x", "{}", kind.kind);
         for edit in edits {
             if !OF_ALL.contains(&edit.pointer.as_str()) {
@@ -101,6 +101,6 @@ fn the_time_to_live_of_a_job_stays() {
     let (left, edits) = bare(&Object::of(body.clone(), "m1"));
     assert_eq!((&left.body, edits.len()), (&body, 0));
     let kind = Kind::builtin("batch/v1", "Job").unwrap();
-    let defaults: Vec<String> = minimal(&kind, &body).into_iter().map(|edit| edit.pointer).collect();
+    let defaults: Vec<String> = minimal(kind, &body).into_iter().map(|edit| edit.pointer).collect();
     assert_eq!(defaults, ["/spec/backoffLimit"]);
 }

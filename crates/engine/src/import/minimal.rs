@@ -109,7 +109,7 @@ mod tests {
         let text = |key: &str| body[key].as_str().unwrap();
         let kind = Kind::builtin(text("apiVersion"), text("kind")).unwrap();
         let mut stripped = body.clone();
-        apply(&minimal(&kind, body), &mut stripped);
+        apply(&minimal(kind, body), &mut stripped);
         stripped
     }
 
@@ -142,7 +142,7 @@ mod tests {
             let kind =
                 Kind::builtin(written["apiVersion"].as_str().unwrap(), written["kind"].as_str().unwrap());
             let kind = kind.unwrap();
-            let mut live = stored(&kind, &written).unwrap();
+            let mut live = stored(kind, &written).unwrap();
             live.as_object_mut().unwrap().shift_remove("status");
             live["metadata"].as_object_mut().unwrap().shift_remove("generation");
             assert_ne!(live, written);
@@ -164,7 +164,7 @@ mod tests {
                 },
             },
         });
-        let write = Write { kind: &kind, manager: "kubectl", subresource: None, force: true, now: "t" };
+        let write = Write { kind, manager: "kubectl", subresource: None, force: true, now: "t" };
         let live = applied(None, &body, &write).unwrap();
         let mut imported = live.clone();
         for key in ["managedFields", "generation"] {
