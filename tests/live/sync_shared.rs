@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
+use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{WEB, config, deployment};
@@ -153,6 +155,23 @@ fn replicas_share_clusters_and_take_over_from_each_other() {
     until("the Sync is gone", || !hub.sandbox.has("hub", &format!("{SYNCS}/web")));
     for member in MEMBERS {
         assert!(!hub.sandbox.has(member, WEB), "{member} had its objects deleted first");
+    }
+}
+
+#[test]
+fn lanes_are_shared_where_leases_are_written_slowly() {
+    let hub = Hub::with(&["m1"]);
+    // To write all lanes takes twice as long as a Lease lasts.
+    for verb in ["create", "update"] {
+        let slow = Fault::new(verb, FaultKind::Slow(Duration::from_millis(200))).on("/leases").times(1000);
+        hub.sandbox.fleet.cluster("hub").fault(slow);
+    }
+    let mut replicas = Replicas::start(&hub, 1);
+    until("one replica has all lanes", || divided(&hub, 1));
+    replicas.add();
+    until("two replicas share the lanes", || divided(&hub, 2));
+    for replica in replicas.running.iter_mut().flatten() {
+        assert!(replica.try_wait().unwrap().is_none(), "no replica has lost its Lease");
     }
 }
 

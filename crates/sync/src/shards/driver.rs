@@ -52,27 +52,31 @@ impl Inner {
         run(&mut self.replica.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Renews the Lease, and takes and releases lanes. Returns whether the share has changed.
-    fn tick(&self) -> Result<bool, Error> {
+    /// Renews the Lease, and takes and releases lanes. Returns whether the share has changed, and whether lanes are left
+    /// to take or to release.
+    fn tick(&self) -> Result<(bool, bool), Error> {
         let asked = self.now();
         let list = self.store.list()?;
         let answered = self.now();
-        let Some(renewal) = self.with(|replica| replica.renewal(&list)) else { return Ok(false) };
+        let Some(renewal) = self.with(|replica| replica.renewal(&list)) else { return Ok((false, false)) };
         let sent = self.now();
         if self.store.put(&renewal)? {
             self.with(|replica| replica.renewed(sent, self.now()));
         }
         let before = self.with(|replica| (replica.held(), replica.alive().clone()));
         let requests = self.with(|replica| replica.requests(&list, asked, answered));
-        for request in requests {
-            self.send(&request);
+        let mut done = 0;
+        // Where writing takes long, the rest waits until the own Lease is renewed. It follows from the next list again.
+        while done < requests.len() && self.now().saturating_sub(answered) < self.retry {
+            self.send(&requests[done]);
+            done += 1;
         }
         let after = self.with(|replica| (replica.held(), replica.alive().clone()));
         if before != after {
             let (lanes, replicas) = (after.0.len(), after.1.len());
             tracing::info!(lanes, of = LANES, replicas, "the share of clusters has changed");
         }
-        Ok(before.0 != after.0)
+        Ok((before.0 != after.0, done < requests.len()))
     }
 
     fn send(&self, request: &Request) {
@@ -95,12 +99,19 @@ impl Inner {
     /// Goes on until the process ends, or has lost its Lease.
     fn run(&self, events: &Sender<Event>) {
         loop {
-            match self.tick() {
-                Ok(true) => drop(events.send(Event::Shares)),
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the Leases of the clusters cannot be read"),
-            }
-            let until = self.now() + self.retry;
+            let more = match self.tick() {
+                Ok((changed, more)) => {
+                    if changed {
+                        drop(events.send(Event::Shares));
+                    }
+                    more
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the Leases of the clusters cannot be read");
+                    false
+                }
+            };
+            let until = self.now() + if more { Duration::ZERO } else { self.retry };
             while self.now() < until {
                 if self.ended.load(Ordering::SeqCst) {
                     return;
