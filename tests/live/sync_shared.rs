@@ -189,7 +189,7 @@ fn replicas_plan_by_the_status_in_the_repo() {
 
 #[test]
 fn a_rollout_is_shared_too() {
-    let hub = Hub::with(&["m1", "m2"]);
+    let hub = Hub::new();
     let cluster = |name: &str| {
         format!(
             "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: {{stage: \
