@@ -104,6 +104,7 @@ impl Real {
         // The parent of a Sync's ApplySet, and its memory, are named after the Sync.
         text.replace("configmaps/federate", &format!("configmaps/{}", self.name))
             .replace(&format!("configmaps/{}.", self.name), "configmaps/federate.")
+            .replace("configmaps/federate.plan", &format!("configmaps/{}.plan", self.name))
             .replace("federate-system", &format!("{}-system", self.name))
             .replace("example.com", &format!("{}.example.com", self.name))
             .replace("shop", &self.name)
