@@ -213,12 +213,18 @@ impl<'h> Memory<'h> {
             "data": data,
         });
         let version = self.index["metadata"]["resourceVersion"].clone();
-        self.index = if version.is_string() {
+        if version.is_string() {
             body["metadata"]["resourceVersion"] = version;
-            self.hub.send(&Method::PUT, &self.path(&self.name), JSON, Some(&body))?
-        } else {
-            self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body))?
-        };
+            match self.hub.send(&Method::PUT, &self.path(&self.name), JSON, Some(&body)) {
+                // The garbage collector removes the memory of a Sync that is gone, also while its successor takes it over.
+                Err(error) if error.is_absent() => body["metadata"]["resourceVersion"] = Value::Null,
+                written => {
+                    self.index = written?;
+                    return Ok(());
+                }
+            }
+        }
+        self.index = self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body))?;
         Ok(())
     }
 
