@@ -46,16 +46,18 @@ impl<K: Eq + Hash, T> Kept<K, T> {
     }
 }
 
-/// Clusters by the numbers that are written for them.
-pub(super) type Revised = Arc<[(Option<Revision>, Group)]>;
-
 /// The groups so far, by the address of the list of clusters, and whether replicas are written.
 #[derive(Default)]
 pub(super) struct Groups(Kept<(usize, bool), (Option<Revision>, Group)>);
 
 impl Groups {
-    /// The groups of a list of clusters with the same replicas.
-    pub(super) fn of(&self, plane: &Karmadas<'_>, clusters: &PlacedClusters, revises: bool) -> Revised {
+    /// The clusters of a list by the numbers that are written for them.
+    pub(super) fn of(
+        &self,
+        plane: &Karmadas<'_>,
+        clusters: &PlacedClusters,
+        revises: bool,
+    ) -> Arc<[(Option<Revision>, Group)]> {
         let replicas = |replicas| Revision { replicas, completions: None };
         let make = || {
             let revisions = clusters.iter().map(|placed| placed.replicas.filter(|_| revises).map(replicas));

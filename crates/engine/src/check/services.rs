@@ -64,10 +64,10 @@ pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     }
     let mut pods: BTreeMap<Option<&str>, Namespace<'_>> = BTreeMap::new();
     for object in templates() {
-        pods.entry(object.id.namespace.as_deref()).or_default().pods.extend(pods_of(object));
+        if let Some(found) = pods_of(object) {
+            pods.entry(object.id.namespace.as_deref()).or_default().add(found);
+        }
     }
-    let pods: BTreeMap<Option<&str>, Namespace<'_>> =
-        pods.into_iter().map(|(name, namespace)| (name, namespace.indexed())).collect();
     let none = Namespace::default();
     let of = |(service, labels): (&Object, &str)| {
         findings(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
@@ -83,18 +83,16 @@ struct Namespace<'r> {
     by_label: HashMap<(String, String), Vec<usize>>,
 }
 
-impl Namespace<'_> {
-    fn indexed(mut self) -> Self {
-        for (at, pods) in self.pods.iter().enumerate() {
-            for (key, value) in &pods.labels {
-                self.by_label.entry((key.clone(), value.clone())).or_default().push(at);
-            }
+impl<'r> Namespace<'r> {
+    fn add(&mut self, pods: Pods<'r>) {
+        for (key, value) in &pods.labels {
+            self.by_label.entry((key.clone(), value.clone())).or_default().push(self.pods.len());
         }
-        self
+        self.pods.push(pods);
     }
 
     /// The pods with all of these labels: those with the rarest of them, as far as they have the others.
-    fn selected(&self, selector: &Labels) -> Vec<&Pods<'_>> {
+    fn selected(&self, selector: &Labels) -> Vec<&Pods<'r>> {
         let with = |(key, value): (&String, &String)| {
             self.by_label.get(&(key.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
         };

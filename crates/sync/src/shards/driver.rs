@@ -112,11 +112,11 @@ impl Inner {
                 }
             };
             let until = self.now() + if more { Duration::ZERO } else { self.retry };
-            while self.now() < until {
-                if self.ended.load(Ordering::SeqCst) {
-                    return;
-                }
+            while !self.ended.load(Ordering::SeqCst) && self.now() < until {
                 thread::sleep(Duration::from_millis(50).min(self.retry));
+            }
+            if self.ended.load(Ordering::SeqCst) {
+                return;
             }
             if self.with(|replica| replica.is_lost(self.now())) {
                 return;
