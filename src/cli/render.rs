@@ -1,6 +1,7 @@
 //! `federate render`
 
 use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,7 +14,7 @@ use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
 use federate_publish::summary::ClusterSummary;
-use federate_publish::{Folder, Summary, Tree};
+use federate_publish::{Folder, Summary, Tree, dir};
 use federate_report::diff::{Diff as Report, text};
 use federate_session::{RenderedState, Session, Update};
 
@@ -50,7 +51,12 @@ Examples:
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        if self.watch { self.keep_rendering() } else { Ok(self.once(&mut None, None)?.0) }
+        if self.watch {
+            return self.keep_rendering();
+        }
+        // The end of the process frees the memory of the session at once.
+        let mut session = ManuallyDrop::new(None);
+        Ok(self.once(&mut session, None)?.0)
     }
 
     /// Renders whenever files change. Returns only on an error that editing the repo cannot fix.
@@ -99,12 +105,21 @@ impl Render {
     ) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate process that writes to the same folder\n");
-        let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
-            .map_err(|e| Fault::Failed(e.to_string()))?
-            .with_cache(cache());
-        let session = match (kept.take(), changed) {
-            (Some(session), Some(changed)) => self.updated(session, &changed, folder.previous())?,
-            _ => self.args.session(Some(&self.out), folder.previous())?,
+        let failed = |e: dir::Error| Fault::Failed(e.to_string());
+        let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting).map_err(failed)?;
+        let (folder, session) = match (kept.take(), changed) {
+            (Some(session), Some(changed)) => {
+                let folder = folder.read(cache()).map_err(failed)?;
+                let session = self.updated(session, &changed, folder.previous())?;
+                (folder, session)
+            }
+            _ => {
+                let session = || self.args.without_memory(Some(&self.out));
+                let (folder, session) = rayon::join(|| folder.read(cache()).map_err(failed), session);
+                let (folder, mut session) = (folder?, session?);
+                session.remember(self.args.memory(folder.previous())?);
+                (folder, session)
+            }
         };
         let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
@@ -118,7 +133,7 @@ impl Render {
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
+        let summary = folder.publish(&tree).map_err(failed)?;
         self.show(&summary)?;
         Ok((outcome(&findings), state))
     }

@@ -143,9 +143,16 @@ impl RepoArgs {
     /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `kept` is the plan
     /// in it, which is the scheduler's memory unless `--previous` names another.
     pub(super) fn session(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Session, Fault> {
+        let mut session = self.without_memory(out)?;
+        session.remember(self.memory(kept)?);
+        Ok(session)
+    }
+
+    /// The same without the scheduler's memory.
+    pub(super) fn without_memory(&self, out: Option<&Path>) -> Result<Session, Fault> {
         let opened = self.open()?;
         let output = out.and_then(|out| opened.relative(out));
-        self.session_of(opened.source(), output, self.memory(kept)?)
+        self.session_of(opened.source(), output, Plan::default())
     }
 
     /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object

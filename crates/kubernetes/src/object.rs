@@ -105,6 +105,11 @@ impl Object {
             namespace: Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty()),
             name: text(&["metadata", "name"]),
         };
+        Self::identified(id, body, file)
+    }
+
+    /// An object with a known identity, which is that of its manifest. Its place is the file as a whole.
+    pub fn identified(id: ObjectRef, body: Value, file: impl Into<Arc<str>>) -> Self {
         Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
     }
 

@@ -1,15 +1,14 @@
-//! Items of lists: as text, with only their metadata as values, or as values that take little memory. An unchanged run
-//! reads many objects and looks at few fields of each.
+//! Items of lists: as text, or as values that take little memory. An unchanged run reads many objects and looks at few
+//! fields of each.
 //!
 //! Field sets of `managedFields` are half of most objects, and only those of federate are looked at: they stay text
 //! ([`federate_apiserver::managed::fields_of`]). Maps have the capacity that they need.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -48,47 +47,6 @@ impl Page {
 /// An item as a value.
 pub(super) fn read(item: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(item).map(|Item(item)| item)
-}
-
-/// An item of which only the metadata is a value.
-pub(super) struct Split<'t> {
-    pub(super) metadata: Value,
-    /// The other fields but the type, as text.
-    pub(super) rest: Vec<(String, &'t str)>,
-}
-
-impl<'t> Split<'t> {
-    pub(super) fn of(item: &'t [u8]) -> serde_json::Result<Self> {
-        serde_json::from_slice(item)
-    }
-}
-
-impl<'de: 't, 't> Deserialize<'de> for Split<'t> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Splitter(PhantomData))
-    }
-}
-
-struct Splitter<'t>(PhantomData<&'t str>);
-
-impl<'de: 't, 't> Visitor<'de> for Splitter<'t> {
-    type Value = Split<'t>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-        let mut split = Split { metadata: Value::Null, rest: Vec::new() };
-        while let Some(key) = fields.next_key::<String>()? {
-            match key.as_str() {
-                "metadata" => split.metadata = fields.next_value_seed(Place::Metadata)?,
-                "apiVersion" | "kind" => drop(fields.next_value::<IgnoredAny>()?),
-                _ => split.rest.push((key, fields.next_value::<&RawValue>()?.get())),
-            }
-        }
-        Ok(split)
-    }
 }
 
 struct Item(Value);
@@ -209,12 +167,6 @@ mod tests {
         let page = Page::of(&text.into()).unwrap();
         let mut read: Vec<Value> = page.items.iter().map(|item| super::read(item).unwrap()).collect();
         assert_eq!(page.next, "next");
-        for (item, read) in page.items.iter().zip(&read) {
-            let Split { metadata, rest } = Split::of(item).unwrap();
-            let rest = rest.into_iter().map(|(key, text)| (key, serde_json::from_str(text).unwrap()));
-            let metadata = Some(("metadata".to_owned(), metadata)).filter(|_| read.get("metadata").is_some());
-            assert_eq!(Value::Object(metadata.into_iter().chain(rest).collect()), *read);
-        }
         assert!(read[0]["metadata"]["managedFields"][0]["fieldsV1"].is_string());
         read.iter_mut().for_each(read_fields);
         assert_eq!(Value::Array(read), items);

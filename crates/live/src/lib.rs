@@ -91,8 +91,8 @@ pub struct DesiredState<'j> {
     pub objects: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
-/// Says whether a listed object is unchanged.
-pub type TextComparison<'d> = Box<dyn Fn(&ListedObject<'_>) -> bool + Sync + 'd>;
+/// Compares a listed object: if it is unchanged, a manifest of it that only says of which `ApplySet` it is a member.
+pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Option<Value> + Sync + 'd>;
 
 /// Decides what to do in clusters. Every method is a function of its arguments.
 pub trait Decider: Sync {

@@ -1,23 +1,25 @@
-//! The objects of lists: those that are unchanged by their text stay text, of which only the metadata is read. Where
-//! something else is to be done in the cluster, they are read then.
+//! The objects of lists: those that are unchanged by their text stay text. Where something else is to be done in the
+//! cluster, they are read then.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::client::not_json;
-use super::item::{self, Split};
+use super::item;
 use super::{Decider, Error};
 use federate_apiserver::Kind;
-use federate_engine::actions::listed::{ListedObject, is_read_first, shortened};
+use federate_engine::actions::comparison::is_read_first;
+use federate_engine::actions::listed::ListedObject;
 use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
 
 /// An item of a list, with the kind that it may lack.
-pub(super) type Item = (Kind, Bytes);
+pub(super) type Item = (Arc<Kind>, Bytes);
 
-/// The objects that are unchanged by their text. Of the live objects they have the metadata.
+/// The objects that are unchanged by their text. The live objects have their identity, and what makes them members.
 #[derive(Debug, Default)]
 pub(super) struct Unread(BTreeMap<ObjectRef, Bytes>);
 
@@ -50,18 +52,19 @@ pub(super) fn objects(
     let (first, rest): (Vec<Item>, Vec<Item>) =
         items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
     let mut objects = all(&first).map_err(|_| not_json())?;
-    let Some(is_unchanged) = decider.comparison(cluster, &objects) else {
+    let Some(unchanged) = decider.comparison(cluster, &objects) else {
         objects.extend(all(&rest).map_err(|_| not_json())?);
         return Ok((objects, Unread::default()));
     };
     let compared = |(kind, text): Item| {
-        let Split { metadata, rest } = Split::of(&text)?;
-        let head = Map::from_iter([("metadata".to_owned(), metadata)]);
-        let head = object(&kind, Value::Object(head), cluster);
-        if is_unchanged(&ListedObject { head: &head, rest: &rest }) {
-            return Ok((shortened(head), Some(text)));
+        let head = ListedObject::of(&text).ok().and_then(|listed| {
+            let id = listed.id(kind.api_version(), kind.kind.clone());
+            unchanged(&id, &listed).map(|head| (head, id))
+        });
+        match head {
+            Some((head, id)) => Ok((Object::identified(id, head, cluster.clone()), Some(text))),
+            None => Ok((whole(&(kind, text))?, None)),
         }
-        Ok((whole(&(kind, text))?, None))
     };
     let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> =
         rest.into_par_iter().map(compared).collect();

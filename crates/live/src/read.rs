@@ -7,6 +7,7 @@
 //! all gets each object. An object that may not be read even so is named, and nothing is decided about it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -321,7 +322,8 @@ async fn try_lists(
 /// The items of a list.
 pub(super) async fn items(client: &Client, list: &List) -> Result<Vec<Item>, Error> {
     let items = pages(client, list, |page| Ok(page.items)).await?;
-    Ok(items.into_iter().map(|item| (list.kind.clone(), item)).collect())
+    let kind = Arc::new(list.kind.clone());
+    Ok(items.into_iter().map(|item| (kind.clone(), item)).collect())
 }
 
 /// A list of objects of a kind.

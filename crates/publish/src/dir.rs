@@ -33,7 +33,7 @@ mod swap;
 mod tests;
 
 use compare::{Comparison, Owned};
-use index::{Index, Recorder, Time};
+use index::{Index, Recorder, StoredIndex, Time};
 use location::Location;
 
 /// A folder that is, or will become, a rendered tree, locked against other publishers.
@@ -44,8 +44,15 @@ pub struct Folder {
     location: Location,
     root: Option<OwnedFd>,
     previous: Option<Plan>,
-    /// The folder for indexes.
-    cache: Option<PathBuf>,
+    index: Option<StoredIndex>,
+}
+
+/// A locked folder that is not read yet.
+#[derive(Debug)]
+pub struct LockedFolder {
+    // As in `Folder`.
+    lock: Lock,
+    location: Location,
 }
 
 /// Why nothing was published. Except for [`Error::Io`], nothing has changed.
@@ -114,28 +121,39 @@ impl Error {
     }
 }
 
+impl LockedFolder {
+    /// Reads the plan in the folder.
+    ///
+    /// An index of the folder is kept in `cache`, which is created if needed. Files that have not been modified since
+    /// an earlier run wrote them are then not read again.
+    pub fn read(self, cache: Option<PathBuf>) -> Result<Folder, Error> {
+        let dir = self.location.dir();
+        let root = self.location.open()?;
+        let index = || cache.map(|cache| StoredIndex::read(cache.join(index::name(&dir))));
+        let previous = || root.as_ref().map(|root| previous::read(root.as_fd(), &dir)).transpose();
+        let (previous, index) = rayon::join(previous, index);
+        let Self { lock, location } = self;
+        Ok(Folder { lock, location, previous: previous?.flatten(), root, index })
+    }
+}
+
 impl Folder {
-    /// Locks the folder at `path`, which need not exist, and reads its plan.
+    /// [Locks](Self::lock) the folder at `path` and reads its plan.
+    pub fn open(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
+        Self::lock(path, keep, waiting)?.read(None)
+    }
+
+    /// Locks the folder at `path`, which need not exist.
     ///
     /// It must not be, or contain, one of the folders in `keep`: the repo and the working directory. A
     /// symlink to a folder stands for that folder. If another process is publishing to the same folder, calls
     /// `waiting` and waits. Removes what a killed run left behind.
-    pub fn open(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
+    pub fn lock(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<LockedFolder, Error> {
         let location = Location::resolve(path, keep)?;
         let lock_path = location.beside("lock");
         let lock = Lock::take(&lock_path, waiting).map_err(Error::io("lock", lock_path))?;
         swap::recover(&location)?;
-        let root = location.open()?;
-        let previous = root.as_ref().map(|root| previous::read(root.as_fd(), &location.dir())).transpose()?;
-        Ok(Self { lock, location, root, previous: previous.flatten(), cache: None })
-    }
-
-    /// Keeps an index of the folder in `cache`, which is created if needed. Files that have not been modified
-    /// since an earlier run wrote them are then not read again.
-    #[must_use]
-    pub fn with_cache(mut self, cache: Option<PathBuf>) -> Self {
-        self.cache = cache;
-        self
+        Ok(LockedFolder { lock, location })
     }
 
     /// The plan in the folder; `None` if the folder is missing or empty.
@@ -155,7 +173,7 @@ impl Folder {
     pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
-        let index = self.index(tree);
+        let index = self.index.as_ref().map(|stored| Index::new(stored, tree)).unwrap_or_default();
         let compared = self.now()?;
         let owned = Owned::new(self.previous.as_ref(), &index);
         let comparison = compare::compare(&dir, root, tree, &owned)?;
@@ -182,11 +200,6 @@ impl Folder {
         let written = self.now()?;
         swap::put_in_place(&self.location, self.root.is_some())?;
         Ok(written)
-    }
-
-    fn index(&self, tree: &Tree) -> Index {
-        let path = self.cache.as_ref().map(|cache| cache.join(index::name(&self.location.dir())));
-        path.map(|path| Index::read(path, tree)).unwrap_or_default()
     }
 
     /// The time by the clock of the folder's file system.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::paths::{ObjectPath, cluster_folder};
 use federate_dialect::Plan;
 use federate_engine::Manifest;
@@ -71,12 +73,11 @@ impl File {
 impl Tree {
     /// Lays out manifests with `placements`, the text of the plan.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
-        let mut placed: Vec<_> = manifests.into_iter().map(|m| (ObjectPath::of(&m.object), m)).collect();
-        placed.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut placed: Vec<_> = manifests.into_par_iter().map(|m| (ObjectPath::of(&m.object), m)).collect();
+        placed.par_sort_by(|a, b| a.0.cmp(&b.0));
         let laid = |(number, (place, manifest))| File(Arc::new(FileContent { place, manifest, number }));
         let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
-        let rows = distinct.iter().map(|f| (&f.0.place, f.0.manifest.clusters.iter(), f.clone()));
-        let files = lay_out(rows);
+        let files = lay_out(&distinct, |file| (&file.0.place, file.0.manifest.clusters.iter(), file.clone()));
         match collision(&files) {
             Some(collision) => Err(Box::new(collision)),
             None => Ok(Self { placements, files, distinct }),
@@ -109,32 +110,51 @@ impl Tree {
 
 /// The names of all files that a plan accounts for; federate wrote no others.
 pub(super) fn files_of_plan(plan: &Plan) -> Folders<Arc<str>> {
-    let mut placed: Vec<_> = plan.placements.iter().map(|row| (ObjectPath::of(&row.object), row)).collect();
-    placed.sort_by(|a, b| a.0.cmp(&b.0));
-    lay_out(placed.iter().map(|(place, row)| {
+    let placed = plan.placements.par_iter().map(|row| (ObjectPath::of(&row.object), row));
+    let mut placed: Vec<_> = placed.collect();
+    placed.par_sort_by(|a, b| a.0.cmp(&b.0));
+    lay_out(&placed, |(place, row)| {
         let clusters = row.clusters.iter().map(|cluster| &cluster.name).chain(&row.withdrawn);
         (place, clusters, Arc::clone(&place.file))
-    }))
+    })
 }
 
-/// Sorts rows, which are in the order of their paths, into folders.
-fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a ObjectPath, C, T)>) -> Folders<T>
+/// The number of rows that are laid out at a time.
+const PART: usize = 512;
+
+/// Sorts rows, which are in the order of their paths, into folders. `parts` reads a row: its path, its clusters, and
+/// what is laid out.
+fn lay_out<'a, R, T, C>(rows: &'a [R], parts: impl Fn(&'a R) -> (&'a ObjectPath, C, T) + Sync) -> Folders<T>
 where
-    T: Clone,
+    R: Sync,
+    T: Clone + Send,
     C: Iterator<Item = &'a ClusterName>,
 {
-    let mut by_cluster: BTreeMap<&str, Namespaces<T>> = BTreeMap::new();
-    for (place, clusters, file) in rows {
-        for cluster in clusters {
-            let namespaces = by_cluster.entry(cluster).or_default();
-            match namespaces.get_mut(&place.namespace) {
-                Some(files) => files.push(file.clone()),
-                None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+    let lay_out = |rows: &'a [R]| {
+        let mut by_cluster: ByCluster<'a, T> = BTreeMap::new();
+        for (place, clusters, file) in rows.iter().map(&parts) {
+            for cluster in clusters {
+                let namespaces = by_cluster.entry(cluster).or_default();
+                match namespaces.get_mut(&place.namespace) {
+                    Some(files) => files.push(file.clone()),
+                    None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+                }
             }
         }
+        by_cluster
+    };
+    let laid: Vec<ByCluster<'a, T>> = rows.par_chunks(PART).map(lay_out).collect();
+    let mut all: ByCluster<'a, T> = BTreeMap::new();
+    for (cluster, namespaces) in laid.into_iter().flatten() {
+        let merged = all.entry(cluster).or_default();
+        for (namespace, files) in namespaces {
+            merged.entry(namespace).or_default().extend(files);
+        }
     }
-    by_cluster.into_iter().map(|(name, files)| (cluster_folder(name).into(), files)).collect()
+    all.into_iter().map(|(name, files)| (cluster_folder(name).into(), files)).collect()
 }
+
+type ByCluster<'a, T> = BTreeMap<&'a str, Namespaces<T>>;
 
 fn collision(folders: &Folders<File>) -> Option<Collision> {
     for (cluster, namespaces) in folders {

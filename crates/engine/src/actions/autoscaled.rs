@@ -64,9 +64,14 @@ impl Autoscalers {
 
     /// Whether an autoscaler may own fields of a live object.
     pub(super) fn may_scale(&self, id: &ObjectRef, live: &Value) -> bool {
-        let scaled = |all: &BTreeMap<Target, String>| !all.is_empty() && all.contains_key(&target_of(id));
         let by_scale = |entry: &Value| entry.get("subresource").is_some_and(|name| name == "scale");
-        scaled(&self.replicas) || scaled(&self.resources) || entries(live).any(by_scale)
+        self.has_target(id) || entries(live).any(by_scale)
+    }
+
+    /// Whether an autoscaler names an object as its target.
+    pub(super) fn has_target(&self, id: &ObjectRef) -> bool {
+        let scaled = |all: &BTreeMap<Target, String>| !all.is_empty() && all.contains_key(&target_of(id));
+        scaled(&self.replicas) || scaled(&self.resources)
     }
 
     /// Keeps the live values of the fields that autoscalers own in a body that is about to be applied. Returns a note

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::comparison::UnchangedText;
 use super::decide::{Rules, Target};
-use super::listed::UnchangedText;
 use federate_apiserver::{Failure, applied};
 
 /// The body that is applied, and the result of creating the object: computed once for all clusters.
@@ -29,8 +29,13 @@ impl CachedCreate {
 
     /// The metadata of that body.
     pub(super) fn metadata(&self, body: &Value, rules: &Rules<'_>) -> &Value {
-        let labelled = || rules.inventory.labelled(&json!({"metadata": body.get("metadata")}));
-        self.metadata.get_or_init(|| labelled().get_mut("metadata").map(Value::take).unwrap_or_default())
+        let metadata = || {
+            let metadata = body.get("metadata").cloned().unwrap_or_else(|| json!({}));
+            let mut labelled = Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]));
+            rules.inventory.label(&mut labelled);
+            labelled.get_mut("metadata").map(Value::take).unwrap_or_default()
+        };
+        self.metadata.get_or_init(metadata)
     }
 
     pub(super) fn result(&self, target: &Target<'_>, rules: &Rules<'_>) -> Created {

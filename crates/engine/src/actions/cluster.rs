@@ -99,9 +99,12 @@ impl Prune {
 
     /// Why a run may not delete this many objects. Deleting everything is a sign of a mistake, however few objects
     /// there are.
-    fn refuses(&self, deleted: usize, all: usize) -> Option<String> {
-        let share = self.limit;
-        let too_many = deleted * 100 > all * share || (deleted > 0 && deleted == all && share < 100);
+    fn refuses(&self, deleted: usize, all: impl FnOnce() -> usize) -> Option<String> {
+        if deleted == 0 {
+            return None;
+        }
+        let (all, share) = (all(), self.limit);
+        let too_many = deleted * 100 > all * share || (deleted == all && share < 100);
         too_many.then(|| {
             format!(
                 "{deleted} of the {all} managed objects would be deleted, and more than {share} % at once \
@@ -334,7 +337,10 @@ impl DecisionContext<'_> {
         live: &'l Live,
         surplus: &Surplus<'_>,
     ) -> impl Iterator<Item = &'l Object> {
-        self.members(cluster, live).filter(|object| !surplus.keep.contains(&key(&object.id)))
+        let is_member = self.rules.is_member();
+        // Most objects are rendered.
+        let others = live.objects(&cluster.name).iter().filter(|o| !surplus.keep.contains(&key(&o.id)));
+        others.filter(move |object| is_member(&object.body))
     }
 
     /// Decides which surplus objects are deleted; none where that exceeds the limit.
@@ -364,7 +370,7 @@ impl DecisionContext<'_> {
             })
             .collect();
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
-        let too_many = prune.refuses(deleted, self.members(cluster, live).count());
+        let too_many = prune.refuses(deleted, || self.members(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
                 decision.hold(why);

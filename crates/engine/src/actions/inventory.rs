@@ -45,9 +45,15 @@ impl Inventory {
         format!("applyset-{}-v1", base64url(&Sha256::digest(text)))
     }
 
-    /// Adds the label that makes an object a member.
+    /// An object with the label that makes it a member.
     pub fn labelled(&self, body: &Value) -> Value {
         let mut body = body.clone();
+        self.label(&mut body);
+        body
+    }
+
+    /// Adds the label that makes an object a member.
+    pub(super) fn label(&self, body: &mut Value) {
         let metadata = body.as_object_mut().and_then(|map| {
             let metadata = map.entry("metadata").or_insert_with(|| json!({}));
             metadata.as_object_mut()
@@ -61,7 +67,6 @@ impl Inventory {
                 labels.insert(PART_OF.to_owned(), self.id().into());
             }
         }
-        body
     }
 
     /// The parent object, for these members of this repo.

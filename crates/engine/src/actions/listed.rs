@@ -1,141 +1,160 @@
-//! Compares live objects as they are listed: as text of which only the metadata is read. Most objects of most runs are
-//! unchanged, and are never made into values.
+//! An object of a list, as text. Most objects of most runs are unchanged, and are never made into values.
 //!
-//! What federate does not own (the status, defaults of other fields) is not read at all. Of what it owns, the text is
-//! compared with that of a cluster whose object was found to be unchanged, if the same object is rendered for several
-//! clusters; only if it differs is it read.
+//! Facts: an entry of `managedFields` has the manager, the operation, the version and the field set. The fields of
+//! `metadata` that an apply may own are its labels, annotations, finalizers and owners.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::fmt;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
-use super::autoscaled::Autoscalers;
-use super::cluster::{DecisionContext, Desired};
-use super::decide::Rules;
-use super::unchanged::{Fields, is_deleting, own_entry, same_field, same_object};
-use federate_dialect::Placement;
-use federate_kubernetes::{Cluster, Object, ObjectRef};
+use super::MANAGER;
+use federate_kubernetes::ObjectRef;
 
-/// A listed object.
-#[derive(Debug)]
+/// A listed object as text, of which only the managers of its fields are read.
+#[derive(Debug, Default)]
 pub struct ListedObject<'t> {
-    /// The object with its type and its metadata, in which field sets are JSON text.
-    pub head: &'t Object,
-    /// Its other fields, as JSON text.
-    pub rest: &'t [(String, &'t str)],
+    pub(super) metadata: Metadata<'t>,
+    /// The fields besides `metadata` and the type, as JSON text.
+    fields: Vec<(Text<'t>, &'t str)>,
+}
+
+/// The metadata of a listed object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata<'t> {
+    #[serde(borrow)]
+    name: Cow<'t, str>,
+    #[serde(borrow)]
+    namespace: Cow<'t, str>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
+    #[serde(borrow)]
+    labels: Option<&'t RawValue>,
+    #[serde(borrow)]
+    annotations: Option<&'t RawValue>,
+    #[serde(borrow)]
+    finalizers: Option<&'t RawValue>,
+    #[serde(borrow)]
+    owner_references: Option<&'t RawValue>,
+    #[serde(borrow)]
+    pub(super) managed_fields: Vec<Manager<'t>>,
+}
+
+/// A manager of fields.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Manager<'t> {
+    #[serde(borrow)]
+    manager: Cow<'t, str>,
+    #[serde(borrow)]
+    operation: Cow<'t, str>,
+    #[serde(borrow)]
+    pub(super) api_version: Cow<'t, str>,
+    #[serde(borrow)]
+    pub(super) subresource: Cow<'t, str>,
+    /// The field set, as JSON text.
+    #[serde(borrow, rename = "fieldsV1")]
+    pub(super) fields: Option<&'t RawValue>,
+}
+
+impl Manager<'_> {
+    /// Whether it is federate, by an apply to the object itself.
+    pub(super) fn is_own(&self) -> bool {
+        self.manager == MANAGER && self.operation == "Apply" && self.subresource.is_empty()
+    }
+}
+
+impl<'t> Metadata<'t> {
+    /// The text of a field that an apply may own.
+    pub(super) fn text(&self, key: &str) -> Option<&'t str> {
+        let text = match key {
+            "labels" => self.labels,
+            "annotations" => self.annotations,
+            "finalizers" => self.finalizers,
+            "ownerReferences" => self.owner_references,
+            _ => None,
+        };
+        text.map(RawValue::get)
+    }
 }
 
 impl<'t> ListedObject<'t> {
-    fn text(&self, key: &str) -> Option<&'t str> {
-        self.rest.iter().find(|(name, _)| name == key).map(|(_, text)| *text)
+    /// The object in a text.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not that of an object as an API server returns it.
+    pub fn of(text: &'t [u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(text)
+    }
+
+    /// The text of a field besides `metadata` and the type.
+    pub(super) fn text(&self, key: &str) -> Option<&'t str> {
+        self.fields.iter().find(|(name, _)| name.0 == key).map(|(_, text)| *text)
+    }
+
+    /// Its identity. Lists leave the type out.
+    pub fn id(&self, api_version: String, kind: String) -> ObjectRef {
+        let namespace = Some(self.metadata.namespace.clone().into_owned()).filter(|name| !name.is_empty());
+        ObjectRef { api_version, kind, namespace, name: self.metadata.name.clone().into_owned() }
     }
 }
 
-/// The owned fields of an unchanged object, as text.
-#[derive(Clone, Debug)]
-pub(super) struct UnchangedText {
-    /// The field set of federate.
-    fields: String,
-    /// The part of it that is about metadata.
-    of_metadata: Fields,
-    /// All other owned fields of the object.
-    owned: Vec<(String, String)>,
-}
+/// A string that is borrowed where its text has no escapes.
+#[derive(Debug, Deserialize)]
+struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
-/// Whether objects of a kind must be read whole before others are compared: decisions about others depend on them.
-pub fn is_read_first(group: &str, kind: &str) -> bool {
-    Autoscalers::are(group, kind)
-}
-
-/// Compares the listed objects of a cluster with the rendered ones.
-pub struct Comparison<'c> {
-    context: &'c DecisionContext<'c>,
-    cluster: &'c Cluster,
-    desired: BTreeMap<&'c ObjectRef, &'c Desired>,
-    placements: BTreeMap<&'c ObjectRef, &'c Placement>,
-    autoscalers: Autoscalers,
-}
-
-impl DecisionContext<'_> {
-    /// Prepares comparing the listed objects of a cluster; `None` where values are needed. `first` has the objects that
-    /// are [read first](is_read_first).
-    pub fn comparison<'c>(&'c self, cluster: &'c Cluster, first: &[Object]) -> Option<Comparison<'c>> {
-        // Reports of all fields, and of resulting objects, show what is live.
-        if self.rules.full || self.rules.results {
-            return None;
-        }
-        let rendered = self.rendered(cluster);
-        let bodies = rendered.iter().map(|desired| (&desired.object, &*desired.body));
-        let autoscalers =
-            Autoscalers::of(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
-        let desired = rendered.iter().map(|desired| (&desired.object, *desired)).collect();
-        Some(Comparison { context: self, cluster, desired, placements: self.placements(), autoscalers })
+impl<'de: 't, 't> Deserialize<'de> for ListedObject<'t> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ListedObjectVisitor)
     }
 }
 
-impl Comparison<'_> {
-    /// Whether a listed object is one that is rendered, is managed, and is as it was applied last. `false` where that
-    /// cannot be known from its text.
-    pub fn is_unchanged(&self, listed: &ListedObject<'_>) -> bool {
-        let (id, live) = (&listed.head.id, &listed.head.body);
-        let Some(desired) = self.desired.get(id) else { return false };
-        let keeps_applied = || {
-            let placement = self.placements.get(id);
-            placement.is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
-        };
-        !is_deleting(live)
-            && !self.autoscalers.may_scale(id, live)
-            && keeps_applied()
-            && is_applied(listed, desired, self.context.rules)
-    }
-}
+struct ListedObjectVisitor;
 
-/// Whether federate owns the fields of the rendered object and no others, and they have the same values.
-pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &Rules<'_>) -> bool {
-    let live = &listed.head.body;
-    let own = own_entry(live, &desired.body).and_then(|entry| entry.get("fieldsV1")?.as_str());
-    let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
-    let metadata = desired.cached_create.metadata(&desired.body, rules);
-    let same_metadata = |fields: &Fields, rendered: &Value| {
-        let live = live.get("metadata");
-        live.is_some_and(|live| same_field("metadata", (fields, live, rendered)))
-    };
-    if let Some(seen) = desired.cached_create.unchanged.get()
-        && seen.fields == own
-        && seen.owned.iter().all(|(key, text)| listed.text(key) == Some(text))
-    {
-        return same_metadata(&seen.of_metadata, metadata);
+impl<'de> Visitor<'de> for ListedObjectVisitor {
+    type Value = ListedObject<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
     }
-    let Ok(fields) = serde_json::from_str::<Fields>(own) else { return false };
-    let same = same_object((&fields, body), Some(metadata), |key, fields, body| {
-        if key == "metadata" {
-            return same_metadata(fields, body);
-        }
-        let live = listed.text(key).and_then(|text| serde_json::from_str::<Value>(text).ok());
-        live.is_some_and(|live| same_field(key, (fields, &live, body)))
-    });
-    // Metadata that federate does not own at all is not compared.
-    if let (true, 2.., Some(Value::Object(of_metadata))) =
-        (same, desired.clusters.len(), fields.get("f:metadata"))
-    {
-        desired.cached_create.unchanged.get_or_init(|| {
-            let owned = fields.keys().filter_map(|key| key.strip_prefix("f:"));
-            let text = |key: &str| Some((key.to_owned(), listed.text(key)?.to_owned()));
-            UnchangedText {
-                fields: own.to_owned(),
-                of_metadata: of_metadata.clone(),
-                owned: owned.filter_map(text).collect(),
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let mut object = ListedObject::default();
+        while let Some(key) = fields.next_key::<Text<'de>>()? {
+            match &*key.0 {
+                "metadata" => object.metadata = fields.next_value()?,
+                "apiVersion" | "kind" => drop(fields.next_value::<IgnoredAny>()?),
+                _ => object.fields.push((key, fields.next_value::<&RawValue>()?.get())),
             }
-        });
+        }
+        Ok(object)
     }
-    same
 }
 
-/// A listed object without what only comparing it needs: its metadata without the field sets.
-pub fn shortened(mut head: Object) -> Object {
-    let managers = head.body.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-    for entry in managers.into_iter().flatten().filter_map(Value::as_object_mut) {
-        entry.swap_remove("fieldsV1");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listed_object_has_the_texts_of_its_fields() {
+        let text = r#"{"metadata": {"name": "a\u0062", "namespace": "shop", "uid": "u", "labels": {"x" : "1"},
+            "managedFields": [{"manager": "federate", "operation": "Apply", "fieldsV1": {"f:data": {}}, "time": "t"}]},
+            "spec": { "n": [1, 2] }, "kind": "ConfigMap", "st\u0061tus": {}}"#;
+        let object = ListedObject::of(text.as_bytes()).unwrap();
+        let id = object.id("v1".to_owned(), "ConfigMap".to_owned());
+        assert_eq!((id.namespace.as_deref(), id.name.as_str()), (Some("shop"), "ab"));
+        assert_eq!(object.text("spec"), Some(r#"{ "n": [1, 2] }"#));
+        assert_eq!(object.text("status"), Some("{}"));
+        assert_eq!(object.text("metadata").or(object.text("kind")).or(object.metadata.text("uid")), None);
+        assert_eq!(object.metadata.text("labels"), Some(r#"{"x" : "1"}"#));
+        let [manager] = object.metadata.managed_fields.as_slice() else { panic!("{object:?}") };
+        assert!(manager.is_own() && object.metadata.deletion_timestamp.is_none());
+        assert_eq!(manager.fields.map(RawValue::get), Some(r#"{"f:data": {}}"#));
+        let text = r#"{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}"#;
+        assert!(ListedObject::of(text.as_bytes()).unwrap().metadata.deletion_timestamp.is_some());
+        assert!(ListedObject::of(b"[]").is_err());
     }
-    head
 }

@@ -20,6 +20,7 @@ mod autoscaled;
 pub mod blame;
 mod cached;
 pub mod cluster;
+pub mod comparison;
 pub mod controlled;
 mod correct;
 pub mod decide;

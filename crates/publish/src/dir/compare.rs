@@ -61,12 +61,12 @@ pub(super) struct Namespace<'t> {
 pub(super) struct Owned<'p> {
     plan: Option<&'p Plan>,
     folders: OnceLock<Folders<Arc<str>>>,
-    index: &'p Index,
+    index: &'p Index<'p>,
 }
 
 impl<'p> Owned<'p> {
     /// The files that the previous plan, if any, accounts for.
-    pub(super) fn new(plan: Option<&'p Plan>, index: &'p Index) -> Self {
+    pub(super) fn new(plan: Option<&'p Plan>, index: &'p Index<'p>) -> Self {
         Self { plan, folders: OnceLock::new(), index }
     }
 
@@ -223,7 +223,7 @@ fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Optio
 fn compare_file<'t>(
     folder: BorrowedFd<'_>,
     file: &'t File,
-    index: &Index,
+    index: &Index<'_>,
     buffer: &mut Vec<u8>,
     path: &Path,
 ) -> Result<Compared<'t>, Error> {

@@ -79,35 +79,51 @@ impl From<&rustix::fs::Stat> for FileStat {
     }
 }
 
+/// The record of an earlier run.
+#[derive(Debug)]
+pub(super) struct StoredIndex {
+    path: PathBuf,
+    recorded: Recorded,
+}
+
+impl StoredIndex {
+    /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
+    pub(super) fn read(path: PathBuf) -> Self {
+        let recorded = contents(&path).and_then(Recorded::parse).unwrap_or_default();
+        Self { path, recorded }
+    }
+}
+
 /// The record of an earlier run, prepared for one tree.
 #[derive(Default)]
-pub(super) struct Index {
-    path: Option<PathBuf>,
-    recorded: Recorded,
+pub(super) struct Index<'s> {
+    stored: Option<&'s StoredIndex>,
     /// The digests of the tree's texts, by [`File::number`].
     digests: Vec<Digest>,
     /// By [`File::number`], the number under which the earlier run recorded the same text.
     known: Vec<Option<u32>>,
 }
 
-impl Index {
-    /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
-    pub(super) fn read(path: PathBuf, tree: &Tree) -> Self {
+impl<'s> Index<'s> {
+    pub(super) fn new(stored: &'s StoredIndex, tree: &Tree) -> Self {
         let digest = |file: &File| Sha256::digest(file.text()).into();
         let digests: Vec<Digest> = tree.distinct().par_iter().with_min_len(64).map(digest).collect();
-        let recorded = contents(&path).and_then(Recorded::parse).unwrap_or_default();
-        let known = digests.iter().map(|digest| recorded.texts.get(digest).copied()).collect();
-        Self { path: Some(path), recorded, digests, known }
+        let known = digests.iter().map(|digest| stored.recorded.texts.get(digest).copied()).collect();
+        Self { stored: Some(stored), digests, known }
+    }
+
+    fn recorded(&self) -> Option<&'s Recorded> {
+        self.stored.map(|stored| &stored.recorded)
     }
 
     /// Whether an earlier run wrote a folder for that cluster.
     pub(super) fn wrote_cluster(&self, cluster: &str) -> bool {
-        self.recorded.folders.contains_key(cluster)
+        self.recorded().is_some_and(|recorded| recorded.folders.contains_key(cluster))
     }
 
     /// Whether an earlier run wrote that folder of a cluster.
     pub(super) fn wrote(&self, cluster: &str, namespace: &str) -> bool {
-        self.recorded.folder(cluster, namespace).is_some()
+        self.recorded().is_some_and(|recorded| recorded.folder(cluster, namespace).is_some())
     }
 
     /// The records of a folder's files, if the folder contains exactly files with these names.
@@ -118,21 +134,22 @@ impl Index {
         folder: BorrowedFd<'_>,
         desired: &[File],
     ) -> Option<Files<'_>> {
-        let recorded = self.recorded.folder(cluster, namespace)?;
-        let same = recorded.stamp == FileStat::of_folder(folder)? && recorded.names == names(desired);
-        let records = self.recorded.bytes.get(recorded.records.clone()).filter(|_| same)?;
-        Some(Files { index: self, records, device: recorded.stamp.device })
+        let recorded = self.recorded()?;
+        let there = recorded.folder(cluster, namespace)?;
+        let same = there.stamp == FileStat::of_folder(folder)? && there.names == names(desired);
+        let records = recorded.bytes.get(there.records.clone()).filter(|_| same)?;
+        Some(Files { index: self, records, device: there.stamp.device })
     }
 
     /// The stamp of a file before it is read, if any record exists.
     pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<FileStat> {
-        self.path.as_ref().and_then(|_| FileStat::of(folder, file.name()))
+        self.stored.and_then(|_| FileStat::of(folder, file.name()))
     }
 }
 
 /// The records of a folder's files, in the order of their names.
 pub(super) struct Files<'i> {
-    index: &'i Index,
+    index: &'i Index<'i>,
     records: &'i [u8],
     device: u64,
 }
@@ -155,7 +172,7 @@ impl Files<'_> {
 
 /// What is known about when the files of a tree got their texts.
 pub(super) struct Recorder<'i> {
-    pub(super) index: &'i Index,
+    pub(super) index: &'i Index<'i>,
     /// A time before any file was compared.
     pub(super) compared: Time,
     /// A time after all new files were written, but before they became visible; `None` if nothing was
@@ -166,8 +183,8 @@ pub(super) struct Recorder<'i> {
 impl Recorder<'_> {
     /// Records a tree that is in place. If the index cannot be written, later runs are slower.
     pub(super) fn record(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
-        if let Some(path) = &self.index.path {
-            let _ = write(path, &self.encode(root, comparison));
+        if let Some(stored) = self.index.stored {
+            let _ = write(&stored.path, &self.encode(root, comparison));
         }
     }
 
@@ -258,7 +275,7 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// The content of an index.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Recorded {
     bytes: Vec<u8>,
     /// The texts, by number.
@@ -267,6 +284,7 @@ struct Recorded {
     folders: HashMap<String, HashMap<String, Folder>>,
 }
 
+#[derive(Debug)]
 struct Folder {
     stamp: FileStat,
     names: Digest,

@@ -100,7 +100,7 @@ fn open(path: &Path) -> Result<Folder, Error> {
 
 fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
     // Every test runs with an index, so that it shows if a stale one is ever used.
-    open(path)?.with_cache(Some(path.with_file_name(CACHE))).publish(tree)
+    Folder::lock(path, &[], || {})?.read(Some(path.with_file_name(CACHE)))?.publish(tree)
 }
 
 fn two_clusters() -> Tree {

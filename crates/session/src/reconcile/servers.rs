@@ -186,7 +186,7 @@ impl Decider for SessionDecider<'_> {
     fn comparison<'d>(&'d self, cluster: &ClusterName, first: &[Object]) -> Option<TextComparison<'d>> {
         let cluster = self.clusters.iter().find(|c| c.name == *cluster)?;
         let comparison = self.deciding.comparison(cluster, first)?;
-        Some(Box::new(move |listed| comparison.is_unchanged(listed)))
+        Some(Box::new(move |id, listed| comparison.unchanged(id, listed)))
     }
 
     fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided {

@@ -11,7 +11,8 @@ impl Sandbox {
     /// How many files a run over an unchanged tree would read.
     fn reads(&self, tree: &Tree) -> usize {
         let folder = open(&self.out()).unwrap();
-        let index = Index::read(self.index(), tree);
+        let stored = StoredIndex::read(self.index());
+        let index = Index::new(&stored, tree);
         let owned = Owned::new(folder.previous.as_ref(), &index);
         let root = folder.root.as_ref().map(AsFd::as_fd);
         let compared = compare::compare(&self.out(), root, tree, &owned).unwrap();

@@ -1,0 +1,143 @@
+//! Compares live objects as they are listed, as text, with the rendered ones.
+//!
+//! What federate does not own (the status, defaults of other fields) is not read at all. Of what it owns, the text is
+//! compared with that of a cluster whose object was found to be unchanged, if the same object is rendered for several
+//! clusters; only if it differs is it read.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::autoscaled::Autoscalers;
+use super::cluster::{DecisionContext, Desired};
+use super::decide::Rules;
+use super::listed::ListedObject;
+use super::unchanged::{Fields, same, same_fields, same_object};
+use federate_dialect::Placement;
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+
+/// The owned fields of an unchanged object, as text.
+#[derive(Clone, Debug)]
+pub(super) struct UnchangedText {
+    /// The field set of federate.
+    fields: String,
+    /// The part of it that is about metadata.
+    of_metadata: Fields,
+    /// The owned fields of the metadata.
+    metadata: Vec<(String, String)>,
+    /// All other owned fields of the object.
+    owned: Vec<(String, String)>,
+}
+
+/// Whether objects of a kind must be read whole before others are compared: decisions about others depend on them.
+pub fn is_read_first(group: &str, kind: &str) -> bool {
+    Autoscalers::are(group, kind)
+}
+
+/// Compares the listed objects of a cluster with the rendered ones.
+pub struct Comparison<'c> {
+    context: &'c DecisionContext<'c>,
+    cluster: &'c Cluster,
+    desired: BTreeMap<&'c ObjectRef, &'c Desired>,
+    placements: BTreeMap<&'c ObjectRef, &'c Placement>,
+    autoscalers: Autoscalers,
+    /// What the manifests of unchanged objects have in place of what is not read.
+    head: Value,
+}
+
+impl DecisionContext<'_> {
+    /// Prepares comparing the listed objects of a cluster; `None` where values are needed. `first` has the objects that
+    /// are [read first](is_read_first).
+    pub fn comparison<'c>(&'c self, cluster: &'c Cluster, first: &[Object]) -> Option<Comparison<'c>> {
+        // Reports of all fields, and of resulting objects, show what is live.
+        if self.rules.full || self.rules.results {
+            return None;
+        }
+        let rendered = self.rendered(cluster);
+        let bodies = rendered.iter().map(|desired| (&desired.object, &*desired.body));
+        let autoscalers =
+            Autoscalers::of(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
+        let desired = rendered.iter().map(|desired| (&desired.object, *desired)).collect();
+        // Without managers, the label alone makes a member.
+        let head = self.rules.inventory.labelled(&json!({}));
+        Some(Comparison { context: self, cluster, desired, placements: self.placements(), autoscalers, head })
+    }
+}
+
+impl Comparison<'_> {
+    /// If a listed object is one that is rendered, is managed, and is as it was applied last: a manifest of it that only
+    /// says of which `ApplySet` it is a member. `None` where that cannot be known from its text.
+    pub fn unchanged(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
+        self.is_unchanged(id, listed).then(|| self.head.clone())
+    }
+
+    fn is_unchanged(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> bool {
+        let Some(desired) = self.desired.get(id) else { return false };
+        let keeps_applied = || {
+            let placement = self.placements.get(id);
+            placement.is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
+        };
+        let metadata = &listed.metadata;
+        metadata.deletion_timestamp.is_none()
+            && !self.autoscalers.has_target(id)
+            && metadata.managed_fields.iter().all(|manager| manager.subresource != "scale")
+            && keeps_applied()
+            && is_applied(listed, desired, self.context.rules)
+    }
+}
+
+/// Whether federate owns the fields of the rendered object and no others, and they have the same values.
+pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &Rules<'_>) -> bool {
+    let own = listed.metadata.managed_fields.iter().find(|manager| manager.is_own());
+    let own =
+        own.filter(|own| desired.body.get("apiVersion").is_some_and(|version| *version == *own.api_version));
+    let own = own.and_then(|own| own.fields).map(serde_json::value::RawValue::get);
+    let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
+    let metadata = desired.cached_create.metadata(&desired.body, rules);
+    if let Some(seen) = desired.cached_create.unchanged.get()
+        && seen.fields == own
+        && seen.owned.iter().all(|(key, text)| listed.text(key) == Some(text))
+    {
+        return seen.metadata.iter().all(|(key, text)| listed.metadata.text(key) == Some(text))
+            || same_metadata(&seen.of_metadata, listed, metadata);
+    }
+    let Ok(fields) = serde_json::from_str::<Fields>(own) else { return false };
+    let is_same = same_object((&fields, body), Some(metadata), |key, fields, body| {
+        if key == "metadata" {
+            return same_metadata(fields, listed, body);
+        }
+        read(listed.text(key)).is_some_and(|live| same(fields, &live, body))
+    });
+    // Metadata that federate does not own at all is not compared.
+    if let (true, 2.., Some(Value::Object(of_metadata))) =
+        (is_same, desired.clusters.len(), fields.get("f:metadata"))
+    {
+        desired.cached_create.unchanged.get_or_init(|| UnchangedText {
+            fields: own.to_owned(),
+            of_metadata: of_metadata.clone(),
+            metadata: owned(of_metadata, |key| listed.metadata.text(key)),
+            owned: owned(&fields, |key| listed.text(key)),
+        });
+    }
+    is_same
+}
+
+/// The same for its metadata.
+fn same_metadata(fields: &Fields, listed: &ListedObject<'_>, rendered: &Value) -> bool {
+    let rendered = rendered.as_object().filter(|_| !fields.is_empty());
+    rendered.is_some_and(|rendered| {
+        same_fields((fields, rendered), &["name", "namespace"], |key, fields, body| {
+            read(listed.metadata.text(key)).is_some_and(|live| same(fields, &live, body))
+        })
+    })
+}
+
+fn read(text: Option<&str>) -> Option<Value> {
+    serde_json::from_str(text?).ok()
+}
+
+/// The texts of the owned fields.
+fn owned<'t>(fields: &Fields, text: impl Fn(&str) -> Option<&'t str>) -> Vec<(String, String)> {
+    let keys = fields.keys().filter_map(|key| key.strip_prefix("f:"));
+    keys.filter_map(|key| Some((key.to_owned(), text(key)?.to_owned()))).collect()
+}
