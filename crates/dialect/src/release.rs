@@ -7,6 +7,7 @@ use std::fmt;
 use federate_kubernetes::image::Image;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
+use rayon::prelude::*;
 use serde_json::Value;
 
 /// The key below `dialects.<name>` in `federate.yaml`.
@@ -134,15 +135,27 @@ impl Releases {
     }
 }
 
-/// The tags of the images of that name that a Deployment, StatefulSet or Pod runs.
-pub fn image_tags(object: &Object, name: &str) -> Vec<String> {
+/// The tags of the images with each of some names that Deployments, StatefulSets or Pods run, in the order of the
+/// objects.
+pub fn image_tags<const N: usize>(objects: &[&Object], names: [&str; N]) -> [Vec<String>; N] {
+    let tags = |object: &&Object| names.map(|name| image_tags_of(object, name));
+    let found: Vec<[Vec<String>; N]> =
+        objects.par_iter().map(tags).filter(|all| all.iter().any(|tags| !tags.is_empty())).collect();
+    let mut all = [const { Vec::new() }; N];
+    for tags in found {
+        all.iter_mut().zip(tags).for_each(|(all, tags)| all.extend(tags));
+    }
+    all
+}
+
+fn image_tags_of(object: &Object, name: &str) -> Vec<String> {
     let pod = match object.id.kind.as_str() {
         "Deployment" | "StatefulSet" => object.at(&["spec", "template", "spec", "containers"]),
         "Pod" => object.at(&["spec", "containers"]),
         _ => None,
     };
     let images = pod.and_then(Value::as_array).into_iter().flatten().filter_map(|c| c.get("image")?.as_str());
-    let parsed = images.filter_map(Image::parse);
+    let parsed = images.filter(|image| image.contains(name)).filter_map(Image::parse);
     let named = parsed.filter(|image| image.repository.rsplit('/').next() == Some(name));
     named.map(|image| image.tag).filter(|tag| !tag.is_empty()).collect()
 }

@@ -175,13 +175,13 @@ const COMPONENTS: [(&str, &str); 2] =
 /// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
 /// object of the operator. A tag that is not a known release is an error.
 pub(crate) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
-    let tags = COMPONENTS.iter().flat_map(|(image, component)| {
-        let running = objects.iter().flat_map(|object| release::image_tags(object, image));
+    let running = release::image_tags(objects, COMPONENTS.map(|(image, _)| image));
+    let tags = COMPONENTS.iter().zip(running).flat_map(|((_, component), running)| {
         let operated =
             objects.iter().filter(|o| o.id.group() == "operator.karmada.io" && o.id.kind == "Karmada");
         let operated =
             operated.filter_map(|o| o.at(&["spec", "components", component, "imageTag"])?.as_str());
-        running.chain(operated.map(str::to_owned)).collect::<Vec<_>>()
+        running.into_iter().chain(operated.map(str::to_owned)).collect::<Vec<_>>()
     });
     let mut read = tags.map(|tag| RELEASES.read(&tag));
     let first = read.next()?;

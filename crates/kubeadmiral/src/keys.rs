@@ -1,5 +1,7 @@
 //! The labels and annotations of templates for `KubeAdmiral`, and those that `KubeAdmiral` writes to objects.
 
+use serde_json::Value;
+
 /// Labels that name a template's policies.
 pub(super) const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
 pub(super) const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
@@ -96,6 +98,9 @@ pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 
 /// Whether a template has labels or annotations for `KubeAdmiral`.
 pub(super) fn has_own_keys(template: &federate_kubernetes::Object) -> bool {
-    let labels = MOVED_LABELS.iter().any(|key| template.label(key).is_some());
-    labels || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())
+    let has = |field: &str, own: &[&str]| {
+        let map = template.at(&["metadata", field]).and_then(Value::as_object);
+        map.into_iter().flatten().any(|(key, value)| own.contains(&key.as_str()) && value.is_string())
+    };
+    has("labels", &MOVED_LABELS) || has("annotations", &MOVED_ANNOTATIONS)
 }

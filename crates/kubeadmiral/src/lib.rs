@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -308,8 +309,8 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
-        let leaders = self.templates.iter().map(|template| &template.object);
-        let missing = leaders.flat_map(|leader| advice::missing_followers(leader, self.templates));
+        let missing = |leader: &Template| advice::missing_followers(&leader.object, self.templates);
+        let missing: Vec<Finding> = self.templates.par_iter().flat_map_iter(missing).collect();
         self.findings.iter().cloned().chain(unknown).chain(missing).collect()
     }
 

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -258,8 +259,8 @@ impl<'a> KubeFedPlane<'a> {
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
         // A template without annotations belongs to Federation v1 only where nothing belongs to its successor.
         let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory);
-        plane.templates = repo.templates.iter().filter(|t| v1::handles_template(t, implicit)).collect();
-        plane.findings.extend(repo.templates.iter().filter_map(v1::ignored_annotations));
+        plane.templates = repo.templates.par_iter().filter(|t| v1::handles_template(t, implicit)).collect();
+        plane.findings.par_extend(repo.templates.par_iter().filter_map(v1::ignored_annotations));
         plane.index();
         plane
     }

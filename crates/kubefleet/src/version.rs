@@ -25,9 +25,8 @@ const MAIN: Since = &[(4, 1)];
 
 /// The release that runs, by the image tags of the hub agent. A tag that is not a known release is an error.
 pub(super) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
-    let tag =
-        objects.iter().find_map(|object| release::image_tags(object, "hub-agent").into_iter().next())?;
-    Some(RELEASES.read(&tag))
+    let [tags] = release::image_tags(objects, ["hub-agent"]);
+    Some(RELEASES.read(tags.first()?))
 }
 
 /// Which object the overrides of an envelope change.

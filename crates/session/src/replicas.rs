@@ -1,7 +1,7 @@
 //! The plan with the replicas that manifests have.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl Session {
     /// The plan with the replicas that manifests have: where no control plane decides them they are those of the
     /// template, and overrides can change them.
     pub fn plan_with_replicas(&self) -> Plan {
-        let engine = self.engine();
+        let engine = OnceLock::new();
         let overridden =
             self.repo().claimed.iter().any(|c| c.role == Role::Override && names_replicas(&c.object.body));
         let mut plan = self.plan().clone();
@@ -34,7 +34,7 @@ impl Session {
                 Some(template) if !overridden && template.per_cluster.is_none() => {
                     of_template(&row.clusters, replicas(&template.object.body), &stated)
                 }
-                _ => of_manifests(row, &engine),
+                _ => of_manifests(row, engine.get_or_init(|| self.engine())),
             };
         });
         plan
