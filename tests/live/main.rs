@@ -52,6 +52,7 @@ mod sync_rollout;
 mod sync_runs;
 mod sync_shared;
 mod sync_shared_runs;
+mod sync_shared_status;
 mod sync_signatures;
 mod sync_sources;
 mod sync_survives;

@@ -176,18 +176,6 @@ fn lanes_are_shared_where_leases_are_written_slowly() {
 }
 
 #[test]
-fn replicas_plan_by_the_status_in_the_repo() {
-    let hub = Hub::with(&["m1"]);
-    let _replicas = Replicas::start(&hub, 1);
-    hub.create(&hub.sync("web", &json!({"inventory": "members"})));
-    until("the Sync is refused", || {
-        let ready = hub.ready("web");
-        ready["message"].as_str().unwrap_or_default().contains("`inventory` must be `repo`")
-    });
-    assert!(!hub.sandbox.has("m1", WEB));
-}
-
-#[test]
 fn a_rollout_is_shared_too() {
     let hub = Hub::new();
     let cluster = |name: &str| {
