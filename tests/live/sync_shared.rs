@@ -176,6 +176,25 @@ fn lanes_are_shared_where_leases_are_written_slowly() {
 }
 
 #[test]
+fn a_cluster_that_refuses_for_a_while_gets_what_it_missed() {
+    let hub = Hub::with(&["m1", "m2", "m3"]);
+    for member in ["m1", "m2", "m3"] {
+        let refuses = Fault::new("patch", FaultKind::Status(403)).on("deployments/web").times(4);
+        hub.sandbox.fleet.cluster(member).fault(refuses);
+    }
+    let _replicas = Replicas::start(&hub, 2);
+    until("two replicas share the lanes", || divided(&hub, 2));
+    hub.create(&hub.sync("web", &json!({})));
+    until("the clusters refuse", || hub.status("web")["clusters"]["errApplied"] == 3);
+    // What a person asks for does not count as done.
+    reconcile(&hub, "1");
+    for member in ["m1", "m2", "m3"] {
+        until("it is applied in the end", || hub.sandbox.has(member, WEB));
+    }
+    until("the Sync is ready", || is_ready(&hub, ""));
+}
+
+#[test]
 fn a_rollout_is_shared_too() {
     let hub = Hub::new();
     let cluster = |name: &str| {
