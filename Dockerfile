@@ -1,4 +1,4 @@
-# Builds the binary, then keeps only the binary and git.
+# Builds the binary, then keeps only the binary, git, and the programs with which git connects and verifies signatures.
 FROM rust:1.95-slim-bookworm AS build
 # The binary names the crates that it was built from; docs/security.md says how to read them.
 RUN cargo install cargo-auditable --version 0.7.7 --locked
@@ -18,7 +18,7 @@ LABEL org.opencontainers.image.title="federate" \
       org.opencontainers.image.licenses="Apache-2.0"
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates git openssh-client \
+    && apt-get install --yes --no-install-recommends ca-certificates git gpg openssh-client \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 65532 --create-home federate
 COPY --from=build /src/target/dist/federate /usr/local/bin/federate

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::exit::Fault;
 use super::{Exit, print, say};
 use federate_sync::hub::Hub;
+use federate_sync::tally::Tally;
 
 /// The manifests, in the order in which they are applied.
 const MANIFESTS: [&str; 6] = [
@@ -61,7 +62,8 @@ impl Install {
             print(&text)?;
             return Ok(Exit::Clean);
         }
-        let hub = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref()).map_err(failed)?;
+        let hub = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref(), &Tally::default())
+            .map_err(failed)?;
         for manifest in &manifests {
             let name = hub.install(manifest).map_err(failed)?;
             say(&format!("applied {name}\n"));

@@ -22,7 +22,7 @@ pub(super) struct RevisionArgs {
     #[arg(long, hide_short_help = true)]
     verify_signatures: bool,
 
-    /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
+    /// The allowed signers: OpenSSH's format, armored OpenPGP keys [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", requires = "verify_signatures", hide_short_help = true)]
     allowed_signers: Option<PathBuf>,
 }
@@ -93,7 +93,8 @@ impl RevisionArgs {
         let repository = place.open().map_err(|e| failed(&e))?;
         let resolved = place.resolve(&repository, rev).map_err(|e| failed(&e))?;
         if self.verify_signatures {
-            verify::verify(&place, &resolved, self.allowed_signers.as_deref()).map_err(|e| failed(&e))?;
+            verify::verify(&place, &resolved, self.allowed_signers.as_deref().into())
+                .map_err(|e| failed(&e))?;
         }
         Ok((place, resolved))
     }

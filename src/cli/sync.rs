@@ -78,7 +78,7 @@ pub(super) struct Sync {
     #[arg(long, value_name = "FILE", conflicts_with = "once")]
     webhook_token: Option<PathBuf>,
 
-    /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
+    /// The allowed signers: OpenSSH's format, armored OpenPGP keys [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     allowed_signers: Option<PathBuf>,
 

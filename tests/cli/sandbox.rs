@@ -181,7 +181,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output, root: &Path) -> Self {
+    pub(crate) fn of(output: Output, root: &Path) -> Self {
         let text =
             |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&*root.to_string_lossy(), "<repo>");
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }

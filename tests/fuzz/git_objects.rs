@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use federate_repo::Config;
 use federate_repo::walk::{self, Selection};
-use federate_source::git::{self, GitLocation, Resolved, Revision, verify};
+use federate_source::git::{self, GitLocation, Resolved, Revision, Signers, verify};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use git2::{ObjectType, Oid};
@@ -148,7 +148,7 @@ impl Hostile {
             }
             if self.verify {
                 let signers = self.folder.path().join("outside/signers");
-                assert!(verify::verify(&place, &resolved, Some(&signers)).is_err(), "{rev}");
+                assert!(verify::verify(&place, &resolved, Signers::File(&signers)).is_err(), "{rev}");
             }
             found.push(resolved);
         }

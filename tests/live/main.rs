@@ -13,6 +13,9 @@
 #[allow(dead_code, reason = "shared with the tests of the command line")]
 #[path = "../cli/git_http.rs"]
 mod git_http;
+#[path = "../cli/gnupg.rs"]
+#[allow(dead_code, reason = "shared with the tests of the command line")]
+mod gnupg;
 mod ran;
 mod real;
 mod sandbox;
@@ -49,6 +52,8 @@ mod sync_rollout;
 mod sync_runs;
 mod sync_shared;
 mod sync_shared_runs;
+mod sync_shared_status;
+mod sync_signatures;
 mod sync_sources;
 mod sync_survives;
 mod sync_tenants;

@@ -176,15 +176,22 @@ fn lanes_are_shared_where_leases_are_written_slowly() {
 }
 
 #[test]
-fn replicas_plan_by_the_status_in_the_repo() {
-    let hub = Hub::with(&["m1"]);
-    let _replicas = Replicas::start(&hub, 1);
-    hub.create(&hub.sync("web", &json!({"inventory": "members"})));
-    until("the Sync is refused", || {
-        let ready = hub.ready("web");
-        ready["message"].as_str().unwrap_or_default().contains("`inventory` must be `repo`")
-    });
-    assert!(!hub.sandbox.has("m1", WEB));
+fn a_cluster_that_refuses_for_a_while_gets_what_it_missed() {
+    let hub = Hub::with(&["m1", "m2", "m3"]);
+    for member in ["m1", "m2", "m3"] {
+        let refuses = Fault::new("patch", FaultKind::Status(403)).on("deployments/web").times(4);
+        hub.sandbox.fleet.cluster(member).fault(refuses);
+    }
+    let _replicas = Replicas::start(&hub, 2);
+    until("two replicas share the lanes", || divided(&hub, 2));
+    hub.create(&hub.sync("web", &json!({})));
+    until("the clusters refuse", || hub.status("web")["clusters"]["errApplied"] == 3);
+    // What a person asks for does not count as done.
+    reconcile(&hub, "1");
+    for member in ["m1", "m2", "m3"] {
+        until("it is applied in the end", || hub.sandbox.has(member, WEB));
+    }
+    until("the Sync is ready", || is_ready(&hub, ""));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB, config};
+use crate::sync_objects::{Hub, until};
 
 /// How long it may take until drift is reported, and put back.
 const REPORTED: Duration = Duration::from_secs(2);
@@ -43,14 +44,7 @@ impl<'s> Running<'s> {
 
     /// The metrics.
     fn metrics(&self) -> String {
-        let log = self.log();
-        let line = log.lines().find(|line| line.contains("listening for metrics")).unwrap();
-        let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        metrics(&self.log())
     }
 
     /// Waits until something holds. Returns how long that took.
@@ -74,6 +68,17 @@ impl<'s> Running<'s> {
         self.until("the cluster is watched", || watches(self) >= 2);
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// The metrics of a process with this log.
+fn metrics(log: &str) -> String {
+    let line = log.lines().find(|line| line.contains("listening for metrics")).unwrap();
+    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 impl Drop for Running<'_> {
@@ -116,12 +121,33 @@ fn changes_are_reported_within_seconds() {
             .metrics()
             .contains("federate_sync_drifted_objects_total{sync=\"default/web\",kind=\"changed\"}")
     });
-    assert!(running.metrics().contains("federate_sync_api_requests_total{code=\"200\"}"));
+    assert!(running.metrics().contains("federate_sync_api_requests_total{server=\"member\",code=\"200\"}"));
     // It is over when the change is reverted.
     let put_back =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}}}});
     sandbox.edit("m1", "kubectl-edit", WEB, &put_back);
     running.until("it is over", || counts()["modified"] == 0);
+}
+
+#[test]
+fn answers_of_the_hub_are_counted_by_code() {
+    let hub = Hub::simulated();
+    hub.create(&hub.sync("web", &json!({"kubeConfig": {"secretRef": {"name": "none"}}})));
+    let log = fs::File::create(hub.sandbox.path("log")).unwrap();
+    let mut command = hub.command("--listen 127.0.0.1:0");
+    let mut running = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let log = || fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    until("the round is over", || log().contains("the Secret shop/none does not exist"));
+    let counted = |code: u16| {
+        let text = metrics(&log());
+        let name = format!("federate_sync_api_requests_total{{server=\"hub\",code=\"{code}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
+    };
+    until("the absent Secret is counted", || counted(404) >= 1);
+    assert!(counted(200) >= 2, "lists and watches of Syncs: {}", metrics(&log()));
+    assert!(!metrics(&log()).contains("server=\"member\""));
+    running.kill().unwrap();
+    running.wait().unwrap();
 }
 
 #[test]

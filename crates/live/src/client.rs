@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{Refusal, RequestError};
 use super::call::Call;
-use super::counts::AnswerCounts;
+use super::counts::{AnswerCounts, ServerRole};
 use super::{Error, Fence};
 use federate_kubernetes::ClusterName;
 
@@ -59,7 +59,7 @@ pub(super) struct Client {
     /// What is checked before each write.
     fence: Option<(ClusterName, Fence)>,
     /// Counts the answers.
-    answers: Option<Arc<AnswerCounts>>,
+    answers: Option<(Arc<AnswerCounts>, ServerRole)>,
 }
 
 struct Server {
@@ -113,8 +113,8 @@ impl Client {
     }
 
     /// The same server, with answers that are counted.
-    pub(super) fn counting(self, answers: Option<Arc<AnswerCounts>>) -> Self {
-        Self { answers, ..self }
+    pub(super) fn counting(self, answers: Option<Arc<AnswerCounts>>, server: ServerRole) -> Self {
+        Self { answers: answers.map(|answers| (answers, server)), ..self }
     }
 
     /// The same server, with a check before each write to this cluster.
@@ -224,8 +224,8 @@ impl Client {
             return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
         let answer = exchange(client, call).await;
-        if let Some(answers) = &self.answers {
-            answers.note(answer.as_ref().ok().map(|(code, ..)| *code));
+        if let Some((answers, server)) = &self.answers {
+            answers.note(*server, answer.as_ref().ok().map(|(code, ..)| *code));
         }
         let (code, headers, bytes) = answer?;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();

@@ -5,18 +5,31 @@ use std::sync::{Mutex, PoisonError};
 
 use http::StatusCode;
 
-/// The numbers of answers by status code, since they were taken last. Code 0 stands for requests that were not answered.
+/// What an API server is asked as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServerRole {
+    /// The host of a control plane, or of Sync objects.
+    Hub,
+    /// A member cluster.
+    Member,
+}
+
+/// Numbers of answers by status code. Code 0 stands for requests that were not answered.
+pub type Answers = BTreeMap<(ServerRole, u16), u64>;
+
+/// The numbers of answers since they were taken last.
 #[derive(Debug, Default)]
-pub struct AnswerCounts(Mutex<BTreeMap<u16, u64>>);
+pub struct AnswerCounts(Mutex<Answers>);
 
 impl AnswerCounts {
-    pub(crate) fn note(&self, code: Option<StatusCode>) {
+    /// Notes an answer; `None` if there was none.
+    pub fn note(&self, server: ServerRole, code: Option<StatusCode>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(code.map_or(0, |code| code.as_u16())).or_default() += 1;
+        *counts.entry((server, code.map_or(0, |code| code.as_u16()))).or_default() += 1;
     }
 
     /// Takes them.
-    pub fn take(&self) -> BTreeMap<u16, u64> {
+    pub fn take(&self) -> Answers {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -58,7 +58,7 @@ mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
-pub use counts::AnswerCounts;
+pub use counts::{AnswerCounts, Answers, ServerRole};
 pub use early::{EarlyReads, read_early};
 pub use hub::Hub;
 pub use kinds::Kinds;

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::answer::RequestError;
 use super::call::Call;
 use super::client::{Client, ClientFactory};
-use super::counts::AnswerCounts;
+use super::counts::{AnswerCounts, ServerRole};
 use super::hub::{self, Hub};
 use super::kubeconfig::Kubeconfig;
 use super::{Error, proxy};
@@ -52,7 +52,7 @@ pub struct Access {
     pub timeout: Option<Duration>,
     /// The number of clusters that are worked on at a time: the objects of all of them are in memory.
     pub at_once: Option<usize>,
-    /// Counts the answers of clusters.
+    /// Counts the answers of API servers.
     pub answers: Option<Arc<AnswerCounts>>,
 }
 
@@ -196,19 +196,21 @@ impl ClientFactory for ToHub {
 pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
     let client = Client::new(factory, connections.places.clone()).await?;
-    Ok(client.counting(connections.access.answers.clone()))
+    Ok(client.counting(connections.access.answers.clone(), ServerRole::Member))
 }
 
 /// The API server of a hub.
 pub(super) async fn hub_server(connections: &Arc<Connections>, context: &str) -> Result<Client, Error> {
     let factory = ToHub { source: connections.source.clone(), context: context.to_owned() };
-    Client::new(factory, Arc::new(Semaphore::new(1))).await
+    let client = Client::new(factory, Arc::new(Semaphore::new(1))).await?;
+    Ok(client.counting(connections.access.answers.clone(), ServerRole::Hub))
 }
 
 /// The same, without counting towards the limit of clusters that are worked on at a time.
 pub(super) async fn dedicated(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
-    Client::new(factory, Arc::new(Semaphore::new(1))).await
+    let client = Client::new(factory, Arc::new(Semaphore::new(1))).await?;
+    Ok(client.counting(connections.access.answers.clone(), ServerRole::Member))
 }
 
 impl Source {
@@ -269,6 +271,7 @@ impl Connections {
         let of_hub = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It does not take the place of a cluster.
         let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
+        let client = client.counting(self.access.answers.clone(), ServerRole::Hub);
         match client.send::<serde_json::Value>(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(of_hub(error)),

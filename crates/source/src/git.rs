@@ -18,8 +18,10 @@ mod discover;
 mod isolation;
 mod leftovers;
 mod link;
+mod openpgp;
 pub mod program;
 mod resolve;
+mod signers;
 #[cfg(test)]
 mod tests;
 pub mod verify;
@@ -27,6 +29,7 @@ pub mod verify;
 pub use ancestry::{builds_on, default_branch, merge_base};
 pub use changed::changed;
 pub use resolve::{Resolved, Tag, rev_and_path};
+pub use signers::Signers;
 
 /// Why a revision cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -283,7 +283,8 @@ pub struct Reference {
 pub struct Verify {
     /// What must be signed.
     pub mode: VerifyMode,
-    /// The Secret with the public keys that may sign: each of its keys holds lines of OpenSSH's allowed signers.
+    /// The Secret with the public keys that may sign: each of its keys holds armored OpenPGP keys, lines of OpenSSH's
+    /// allowed signers, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
 }

@@ -31,8 +31,14 @@ pub(crate) fn compare(
     let current = cache.current()?;
     let rendered = Rendered::of(current.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
+    // What fails of a revision is reported to the leader until it is applied.
+    let open =
+        turn.shares().is_some() && state.record.accepted.as_ref().is_some_and(|accepted| !accepted.done);
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
     for (cluster, objects) in due {
+        if open && current.clusters.cause(&cluster).is_some() {
+            continue;
+        }
         // What is known of a cluster with drift or failures is about all of its objects.
         let narrow = !staged && current.clusters.known(&cluster) == (None, None);
         let objects = objects.filter(|_| narrow).and_then(|objects| rendered.with_autoscalers(&objects));

@@ -121,7 +121,7 @@ impl Lane<'_> {
         let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
         if asked != memory.requested {
             memory.requested = asked;
-            memory.sessions.clusters.forget_comparisons();
+            memory.sessions.forget_comparisons();
         }
         let begun = Instant::now();
         let leads = self.shared.env.world.leads();

@@ -29,6 +29,7 @@ mod notify;
 mod observed;
 mod opened;
 mod outcome;
+mod planned_status;
 mod polled;
 pub mod private;
 pub mod read;

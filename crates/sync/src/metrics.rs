@@ -15,6 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use federate_live::ServerRole;
+
 use crate::round::Outcome;
 use crate::status::Status;
 use crate::tally::Tally;
@@ -107,7 +109,7 @@ impl Metrics {
         registry.register("comparisons", comparisons, self.comparisons.clone());
         let fights = "Objects that another client changes again each time that they are put back";
         registry.register("fights", fights, self.fights.clone());
-        let answers = "Answers of member clusters by status code; 0 where there was none";
+        let answers = "Answers of the hub and of member clusters by status code; 0 where there was none";
         registry.register("api_requests", answers, self.answers.clone());
         registry.register("git_operations", "Git commands that talk to a remote", self.git.clone());
         let drift = "Objects that differ from what is rendered, by kind, each time that they are compared";
@@ -133,8 +135,13 @@ impl Metrics {
     /// Adds what was counted.
     pub(crate) fn count(&self, tally: &Tally) {
         let (counts, answers) = tally.take();
-        for (code, number) in answers {
-            self.answers.get_or_create(&vec![("code", code.to_string())]).inc_by(number);
+        for ((server, code), number) in answers {
+            let server = match server {
+                ServerRole::Hub => "hub",
+                ServerRole::Member => "member",
+            };
+            let labels = vec![("server", server.to_owned()), ("code", code.to_string())];
+            self.answers.get_or_create(&labels).inc_by(number);
         }
         for (operation, number) in counts.git {
             self.git.get_or_create(&vec![("operation", operation)]).inc_by(number);
@@ -286,6 +293,7 @@ mod tests {
         metrics.waiting("a/b", 1);
         let tally = Tally::default();
         tally.git("fetch");
+        tally.answers().note(ServerRole::Hub, Some(http::StatusCode::OK));
         tally.drift("a/b", &changed());
         metrics.count(&tally);
         let text = metrics.text();
@@ -298,6 +306,7 @@ mod tests {
         let names: Vec<&str> =
             rules.split(|c| !is_name(c)).filter(|word| word.starts_with("federate_")).collect();
         assert!(names.len() > 3);
+        assert!(text.contains("federate_sync_api_requests_total{server=\"hub\",code=\"200\"} 1"), "{text}");
         for name in names {
             assert!(text.contains(&format!("{name}{{")), "there is no {name} in {text}");
         }

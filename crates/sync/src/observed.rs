@@ -4,22 +4,24 @@
 //! It is read before each round, but not while a revision is being carried out, which goes on by the status that it was
 //! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
+//!
+//! Where several replicas share the clusters, only the leader reads it. It publishes the status by which it has planned; the
+//! others plan by that, and so does another leader until the revision is carried out.
 
 use std::sync::Arc;
-
-use jiff::Timestamp;
-use serde_json::Value;
 
 use federate_engine::previous;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_live::Error;
-use federate_session::{Lost, Session};
+use federate_session::{Lost, Options, Session};
+use jiff::Timestamp;
 
 use crate::api::InventorySource;
 use crate::members_status::MembersStatus;
 use crate::opened::{Opened, SessionCache};
+use crate::planned_status::PlannedStatus;
 use crate::round::{Round, RoundError, names};
-use crate::state::{Accepted, SyncState, digest};
+use crate::state::{Accepted, SyncState};
 use crate::status::Reason;
 
 /// The status of the clusters.
@@ -31,8 +33,17 @@ pub(crate) struct Observed {
     pub(crate) digest: String,
     /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
     pub(crate) lost: Option<Lost>,
-    /// The status of members as it was read last.
-    members: MembersStatus,
+    /// All of this, as it is published.
+    pub(crate) status: PlannedStatus,
+    /// The status of members as it was read last; `None` if another replica has read it.
+    members: Option<MembersStatus>,
+}
+
+impl Observed {
+    fn of(status: PlannedStatus) -> Result<Self, String> {
+        let stored = Arc::new(status.stored(Options::default().dialects)?);
+        Ok(Self { stored, digest: status.digest(), lost: status.lost(), status, members: None })
+    }
 }
 
 impl InventorySource {
@@ -55,10 +66,15 @@ impl Round<'_> {
             sessions.observed = None;
             return Ok(());
         }
-        if self.turn.shares().is_some() {
-            let message = "`inventory` must be `repo` if several replicas share the clusters (--shared), because all of \
-                           them must plan by the same status";
-            return Err(RoundError::new(Reason::ReconciliationFailed, message));
+        if self.turn.shares().is_some()
+            && let Err(error) = Self::follow_published_status(state, sessions)
+        {
+            // It was edited, or a process that worked alone has published nothing: it is read and published again.
+            tracing::warn!(sync = self.name(), "{}", error.message);
+            state.publish_status(None)?;
+            if let Some(accepted) = &mut state.record.accepted {
+                accepted.inventory = Some(String::new());
+            }
         }
         let open = state.record.accepted.as_ref().filter(|accepted| !accepted.done);
         let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
@@ -75,14 +91,37 @@ impl Round<'_> {
         }
         let Some(session) = sessions.read(opened) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
-        let known = sessions.observed.as_ref().map(|observed| observed.members.clone());
+        let known = sessions.observed.as_ref().and_then(|observed| observed.members.clone());
         let before = known.clone().unwrap_or_else(|| MembersStatus::of(state, &self.name()));
         let observed = self.read_status(session, before)?;
-        if self.spec.inventory == InventorySource::Members && known.as_ref() != Some(&observed.members) {
+        if let Some(members) = observed.members.as_ref().filter(|members| known.as_ref() != Some(members)) {
             self.must_lead()?;
-            observed.members.keep(state)?;
+            members.keep(state)?;
         }
         sessions.observed = Some(observed);
+        Ok(())
+    }
+
+    /// Takes the status of the clusters that was published with what was accepted.
+    pub(crate) fn follow_published_status(
+        state: &SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<(), RoundError> {
+        let wanted = state.record.accepted.as_ref().and_then(|accepted| accepted.inventory.as_ref());
+        if sessions.inventory() == wanted {
+            return Ok(());
+        }
+        sessions.observed = None;
+        let Some(wanted) = wanted else { return Ok(()) };
+        let text = state.planned_status()?;
+        let read = text.ok_or_else(|| "it is missing".to_owned()).and_then(|text| PlannedStatus::read(&text));
+        let found = read.and_then(Observed::of).and_then(|observed| {
+            let other = || "it is not the one by which the leader has planned".to_owned();
+            Some(observed).filter(|observed| observed.digest == *wanted).ok_or_else(other)
+        });
+        let failed = |why: String| format!("the status of the clusters that the leader has published: {why}");
+        let found = found.map_err(|why| RoundError::new(Reason::ReconciliationFailed, failed(why)))?;
+        sessions.observed = Some(found);
         Ok(())
     }
 
@@ -96,19 +135,37 @@ impl Round<'_> {
     ) -> Result<bool, RoundError> {
         let inventory = sessions.inventory().cloned();
         let kept = state.memory()?;
-        let Some(accepted) = &mut state.record.accepted else { return Ok(true) };
+        let Some(accepted) = &state.record.accepted else { return Ok(true) };
         if accepted.inventory == inventory {
             return Ok(false);
         }
         let session = Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?;
-        let moves = kept.is_none_or(|kept| previous::write(&kept) != previous::write(session.plan()));
-        if moves {
+        let work = accepted.published.as_ref().map(|published| &published.work);
+        let shared = self.turn.shares().is_some();
+        // Other replicas carry out what they render.
+        let renders = |work: &String| self.members(&session, self.repo(opened), state).work() == *work;
+        let stays = kept.is_some_and(|kept| previous::write(&kept) == previous::write(session.plan()))
+            && (!shared || work.is_some_and(renders));
+        if !stays {
             sessions.put(opened, session);
-        } else {
-            accepted.inventory = inventory;
-            sessions.put_accepted(opened, session, self.repo(opened));
+            return Ok(true);
         }
-        Ok(moves)
+        self.publish_status(state, sessions.observed.as_ref())?;
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.inventory = inventory;
+        }
+        sessions.put_accepted(opened, session, self.repo(opened));
+        Ok(false)
+    }
+
+    /// Publishes the status of the clusters with the record, if several replicas share the clusters.
+    pub(crate) fn publish_status(
+        &self,
+        state: &mut SyncState<'_>,
+        observed: Option<&Observed>,
+    ) -> Result<(), RoundError> {
+        let observed = observed.filter(|_| self.turn.shares().is_some());
+        Ok(state.publish_status(observed.map(|observed| observed.status.text()).as_deref())?)
     }
 
     /// Reads the status of the clusters. `members` is the last one.
@@ -120,47 +177,30 @@ impl Round<'_> {
         reached.access.timeout = Some(self.spec.timeout());
         let now = Timestamp::now();
         let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
-        let captured = if self.spec.inventory == InventorySource::Hub {
+        if self.spec.inventory == InventorySource::Hub {
             let hub = reached.access.hub.clone().ok_or_else(|| {
                 failed(
                     "`inventory: hub` needs the control plane: set `hub: {}`, or --hub-context for Syncs in files"
                         .to_owned(),
                 )
             })?;
-            session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?
-        } else {
-            let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
-            for (cluster, why) in &read.failed {
-                tracing::warn!(
-                    sync = self.name(),
-                    cluster,
-                    why,
-                    "its status cannot be read, and stays as it was"
-                );
-            }
-            members.follow(names(session), &read, now);
-            let (objects, kubernetes) = members.captured();
-            Captured { objects, kubernetes, ..read }
-        };
-        let stored = Stored::of(session.dialects(), &captured).map_err(|error| failed(error.to_string()))?;
-        let bodies = captured.objects.iter().map(|object| without_times(object.body.clone()).to_string());
-        let lost = self.spec.failover.then(|| members.unreachable(now));
-        let lost_for = lost.iter().flatten().map(|(name, seconds)| format!("{name} {seconds}"));
-        let bodies: Vec<String> = bodies.chain(lost_for).collect();
-        let digest = digest(bodies.iter().map(String::as_bytes));
-        let stored = Stored { kubernetes: captured.kubernetes, failed: captured.failed, ..stored };
-        Ok(Observed { stored: Arc::new(stored), digest, lost, members })
-    }
-}
-
-/// A value without the fields that say when something happened.
-fn without_times(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let kept = map.into_iter().filter(|(key, _)| !key.ends_with("Time"));
-            Value::Object(kept.map(|(key, value)| (key, without_times(value))).collect())
+            let captured = session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?;
+            return Observed::of(PlannedStatus::of(&captured, None)).map_err(failed);
         }
-        Value::Array(items) => items.into_iter().map(without_times).collect(),
-        value => value,
+        let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
+        for (cluster, why) in &read.failed {
+            tracing::warn!(
+                sync = self.name(),
+                cluster,
+                why,
+                "its status cannot be read, and stays as it was"
+            );
+        }
+        members.follow(names(session), &read, now);
+        let (objects, kubernetes) = members.captured();
+        let lost = self.spec.failover.then(|| members.unreachable(now));
+        let captured = Captured { objects, kubernetes, ..Captured::default() };
+        let observed = Observed::of(PlannedStatus::of(&captured, lost.as_ref())).map_err(failed)?;
+        Ok(Observed { members: Some(members), ..observed })
     }
 }

@@ -181,6 +181,15 @@ impl SessionCache {
         session
     }
 
+    /// Lets everything in all clusters be tried again and compared at once.
+    pub(crate) fn forget_comparisons(&mut self) {
+        // A cluster that fails does not have what this replica was to apply.
+        for (name, _) in self.clusters.causes() {
+            self.worked.remove(name);
+        }
+        self.clusters.forget_comparisons();
+    }
+
     /// Keeps a session whose plan is not the scheduler's memory for the next round.
     pub(crate) fn put(&mut self, opened: &Opened, session: Session) {
         let inventory = self.inventory().cloned();

@@ -70,7 +70,9 @@ fn reason(error: &StateError) -> Reason {
 impl From<SourceError> for RoundError {
     fn from(error: SourceError) -> Self {
         let reason = match &error {
-            SourceError::Refused(verify::Refused::Program(_)) => Reason::GitOperationFailed,
+            SourceError::Refused(
+                verify::Refused::Program(_) | verify::Refused::Gpg(_) | verify::Refused::Folder(_),
+            ) => Reason::GitOperationFailed,
             SourceError::Refused(_) => Reason::VerificationError,
             _ => Reason::GitOperationFailed,
         };

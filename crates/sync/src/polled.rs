@@ -5,12 +5,11 @@ use std::path::Path;
 
 use federate_publish::branch;
 use federate_session::{Options, Session};
-use federate_source::git::Revision;
+use federate_source::git::{Revision, Signers};
 
 use crate::api::{Commit, Reference, Source};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, Keys};
 use crate::opened::{FormerSessions, Opened, SessionCache};
-use crate::private::PrivateFile;
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::SyncState;
@@ -68,7 +67,10 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
     ) -> Result<PolledSource, RoundError> {
         let signers = self.signers()?;
-        let signers = signers.as_ref().map(PrivateFile::path).or(self.env.allowed_signers.as_deref());
+        let signers = match &signers {
+            Some(texts) => Signers::Texts(texts),
+            None => self.env.allowed_signers.as_deref().into(),
+        };
         // Of a range of versions, the tag that was chosen.
         let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
         let fetched = remote.of(&source).fetch(&tip, signers)?;
@@ -119,15 +121,11 @@ impl Round<'_> {
         }
     }
 
-    /// The keys that the Sync itself names, in a file.
-    fn signers(&self) -> Result<Option<PrivateFile>, RoundError> {
-        let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
-        let text = keys.values().fold(Vec::new(), |mut text, lines| {
-            text.extend_from_slice(lines);
-            text.push(b'\n');
-            text
-        });
-        PrivateFile::new(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
+    /// The keys that the Sync itself names, with how messages name each text.
+    fn signers(&self) -> Result<Option<Keys>, RoundError> {
+        let keys = self.env.world.signers(self.loaded).map_err(unauthorized)?;
+        let named = |(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text);
+        Ok(keys.map(|keys| keys.into_iter().map(named).collect()))
     }
 
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<PolledSource, RoundError> {

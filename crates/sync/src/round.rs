@@ -19,6 +19,7 @@ use federate_session::Session;
 use crate::api::{Apply, DriftMode, Spec};
 use crate::credentials::{Credentials, Keys};
 use crate::members::Members;
+use crate::observed::Observed;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
@@ -321,7 +322,7 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
         let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
-        self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.inventory().cloned()))?;
+        self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.observed.as_ref()))?;
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
@@ -368,7 +369,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         session: &Session,
         PolledSource { opened, tip, name, reference, .. }: &PolledSource,
-        (branches, kept, inventory): (Vec<Branch>, Option<&Plan>, Option<String>),
+        (branches, kept, observed): (Vec<Branch>, Option<&Plan>, Option<&Observed>),
     ) -> Result<(), RoundError> {
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
@@ -397,8 +398,9 @@ impl Round<'_> {
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory,
+            inventory: observed.map(|observed| observed.digest.clone()),
         });
+        self.publish_status(state, observed)?;
         self.publish(state, session, (self.repo(opened), reference.as_ref()), name)?;
         Ok(state.save()?)
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use git2::{Oid, Reference as GitReference, Repository};
 
 use federate_source::git::program::{self, Git, without_credentials};
-use federate_source::git::{self, GitLocation, Resolved, verify};
+use federate_source::git::{self, GitLocation, Resolved, Signers, verify};
 
 use crate::api::{Reference, Source, VerifyMode};
 use crate::semver::Constraint;
@@ -260,7 +260,7 @@ impl Remote<'_> {
 
     /// Fetches the revision unless the cache has it, and verifies it if the source asks for that. `tip` is where it was a
     /// moment ago.
-    pub fn fetch(&self, tip: &str, allowed_signers: Option<&Path>) -> Result<Fetched, Error> {
+    pub fn fetch(&self, tip: &str, allowed_signers: Signers<'_>) -> Result<Fetched, Error> {
         let repository = self.open()?;
         let before = self.commit_of(&repository);
         if !self.has(&repository, tip)
@@ -356,7 +356,7 @@ impl Remote<'_> {
         found.is_ok_and(|found| found.target().is_some_and(|id| id.to_string() == tip))
     }
 
-    fn verify(&self, place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Error> {
+    fn verify(&self, place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Error> {
         let Some(verify) = &self.source.verify else { return Ok(()) };
         if matches!(verify.mode, VerifyMode::Head | VerifyMode::TagAndHead) {
             verify::verify_commit(place, resolved, allowed)?;

@@ -1,10 +1,10 @@
-//! What rounds count for the metrics: answers of member clusters, git commands, and what comparisons find.
+//! What is counted for the metrics: answers of API servers, git commands, and what comparisons find.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use federate_engine::actions::{Action, ActionKind};
-use federate_live::{Access, AnswerCounts};
+use federate_live::{Access, AnswerCounts, Answers};
 
 /// The numbers since they were taken last.
 #[derive(Debug, Default)]
@@ -26,6 +26,11 @@ impl Tally {
         Access { answers: Some(self.answers.clone()), ..access }
     }
 
+    /// Where answers of the API server of Syncs are counted.
+    pub(crate) fn answers(&self) -> Arc<AnswerCounts> {
+        self.answers.clone()
+    }
+
     /// A git command is run.
     pub(crate) fn git(&self, command: &str) {
         self.with(|counts| *counts.git.entry(command.to_owned()).or_default() += 1);
@@ -42,8 +47,8 @@ impl Tally {
         self.with(|counts| *counts.drift.entry((sync.to_owned(), kind)).or_default() += 1);
     }
 
-    /// Takes the numbers, with those of answers by status code.
-    pub(crate) fn take(&self) -> (Counts, BTreeMap<u16, u64>) {
+    /// Takes the numbers, with those of answers.
+    pub(crate) fn take(&self) -> (Counts, Answers) {
         (self.with(std::mem::take), self.answers.take())
     }
 

@@ -129,7 +129,8 @@ impl Sync {
     /// Runs Sync objects.
     pub(super) fn run_objects(&self) -> Result<Exit, Fault> {
         let args = &self.objects;
-        let hub = Hub::connect(self.access.kubeconfig(), args.context.as_deref()).map_err(failed)?;
+        let tally = Tally::default();
+        let hub = Hub::connect(self.access.kubeconfig(), args.context.as_deref(), &tally).map_err(failed)?;
         let hub = Arc::new(hub);
         let temporary = tempfile::tempdir().map_err(failed)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
@@ -146,7 +147,7 @@ impl Sync {
             world: &world,
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,
-            tally: Tally::default(),
+            tally,
         };
         let (events, happens) = mpsc::channel();
         if self.once {

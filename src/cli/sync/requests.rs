@@ -10,6 +10,7 @@ use crate::cli::{Exit, Fault, print};
 use federate_sync::api::Metadata;
 use federate_sync::hub::{Hub, Request};
 use federate_sync::status::Status;
+use federate_sync::tally::Tally;
 
 /// The pause between two looks at a status.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -62,7 +63,11 @@ impl SyncRequest {
             Self::Approve(target) => (target, Request::Approve),
             Self::Abort(target) => (target, Request::Abort),
         };
-        let hub = Hub::connect(target.kubeconfig.as_deref().map(Path::new), target.context.as_deref());
+        let hub = Hub::connect(
+            target.kubeconfig.as_deref().map(Path::new),
+            target.context.as_deref(),
+            &Tally::default(),
+        );
         let hub = hub.map_err(failed)?;
         let namespace = target.namespace.clone().unwrap_or_else(|| hub.namespace().to_owned());
         let sync = Metadata { name: target.name.clone(), namespace };

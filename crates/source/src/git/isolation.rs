@@ -12,7 +12,8 @@
 //!
 //! - hooks in the repository (`hooks/`, `core.hooksPath`, `hook.*.command`), `core.fsmonitor`,
 //! - programs for signatures (`gpg.program`, `gpg.*.program`, `gpg.ssh.defaultKeyCommand`) and whom they
-//!   trust (`gpg.ssh.allowedSignersFile`, `gpg.minTrustLevel`),
+//!   trust (`gpg.ssh.allowedSignersFile`, `gpg.minTrustLevel`); where `OpenPGP` signatures are verified, also those of
+//!   the user (`verify`),
 //! - settings for remotes (`core.sshCommand`, `core.gitProxy`, `remote.*.uploadpack`, `receivepack`, `vcs`,
 //!   `proxy`, `protocol.*.allow`), and for TLS and proxies (`http.sslVerify`,
 //!   `http.sslCAInfo`, `http.proxy`), which could leak the user's credentials,

@@ -104,6 +104,11 @@ impl<'r> Git<'r> {
 
     /// Runs it and returns its standard output.
     pub fn run(self) -> Result<String, Error> {
+        self.outputs().map(|(output, _)| output)
+    }
+
+    /// Runs it and returns its standard output, and what it wrote to standard error.
+    pub(super) fn outputs(self) -> Result<(String, String), Error> {
         let mut command = Command::new("git");
         let isolation = Isolation::of(self.repository, &mut command)?;
         for setting in &self.settings {
@@ -128,7 +133,7 @@ impl<'r> Git<'r> {
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if status.success() {
-            return Ok(text(&stdout));
+            return Ok((text(&stdout), text(&stderr)));
         }
         drop(isolation);
         let said = without_credentials(&(text(&stderr) + &text(&stdout)));

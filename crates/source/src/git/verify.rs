@@ -1,18 +1,25 @@
-//! Verifies that a revision is signed by an allowed signer, with `git` and OpenSSH keys.
+//! Verifies that a revision is signed by an allowed signer, with `git`: by OpenSSH or `OpenPGP` keys.
 //!
-//! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1). Signatures of
-//! other kinds (`OpenPGP`, X.509) do not count, because that file does not list their keys.
+//! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1), git-verify-commit(1).
+//! Signatures by X.509 certificates do not count, because no list names them.
 //!
 //! The object that is read is the object that is verified, by its id. libgit2 hashes every object that it
 //! reads and compares the hash with the id, and both libgit2 and git detect SHA-1 collisions (sha1dc). The
 //! user decides whose keys may sign; the repository's configuration and files have no influence.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{Oid, Repository};
 
+use super::openpgp;
 use super::program::{self, Git};
+use super::signers::{KeyFiles, Signers};
 use super::{Error, GitLocation, Resolved, Tag, resolve};
+
+/// How long a signature may take: a compressed one could go on for very long.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +50,22 @@ pub enum Refused {
         /// Its path in the repository.
         path: String,
     },
+    /// A key in the list cannot be used.
+    #[error("{place}: {why}")]
+    Key {
+        /// Where it is.
+        place: String,
+        /// Why not.
+        why: String,
+    },
+    /// The `gpg` program cannot be started.
+    #[error(
+        "cannot run `gpg`: {0}; install GnuPG, which is needed where the allowed signers have OpenPGP keys"
+    )]
+    Gpg(io::Error),
+    /// The keys cannot be written to a temporary folder.
+    #[error("the keys of the allowed signers cannot be written to a temporary folder: {0}")]
+    Folder(#[from] io::Error),
     /// Neither the commit nor the tag has a valid signature.
     #[error("revision `{rev}` ({commit}) has no valid signature by an allowed signer: {why}")]
     NotSigned {
@@ -65,8 +88,8 @@ pub enum Refused {
 }
 
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
-/// in `allowed` (by default, the file in the user's git configuration).
-pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+/// in `allowed`.
+pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
     let tag = match &resolved.tag {
         // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
@@ -82,7 +105,7 @@ pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) 
 }
 
 /// Refuses a revision unless it names an annotated tag with a valid signature.
-pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
     let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
     let (repository, allowed) = prepare(place, resolved, allowed)?;
     check_tag_name(tag, &resolved.rev)
@@ -91,26 +114,29 @@ pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Option<&Pat
 }
 
 /// Refuses a revision unless its commit has a valid signature.
-pub fn verify_commit(
-    place: &GitLocation,
-    resolved: &Resolved,
-    allowed: Option<&Path>,
-) -> Result<(), Refused> {
+pub fn verify_commit(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
     let (repository, allowed) = prepare(place, resolved, allowed)?;
     check(&repository, resolved.commit, "verify-commit", &allowed).map_err(|why| refused(resolved, why))
 }
 
-/// The repository, and the list of allowed signers.
+/// The repository, and the keys of the allowed signers.
 fn prepare(
     place: &GitLocation,
     resolved: &Resolved,
-    allowed: Option<&Path>,
-) -> Result<(Repository, PathBuf), Refused> {
+    allowed: Signers<'_>,
+) -> Result<(Repository, KeyFiles), Refused> {
     let repository = place.open()?;
-    let allowed = signers(&repository, allowed)?;
+    let file = match allowed {
+        Signers::Texts(texts) => return Ok((repository, KeyFiles::of_texts(texts)?)),
+        Signers::File(file) => file.to_owned(),
+        Signers::Configured => configured(&repository)?,
+    };
+    let unreadable = |why: io::Error| Refused::Unreadable { file: file.clone(), why: why.to_string() };
+    let allowed = std::path::absolute(&file).map_err(unreadable)?;
+    let text = std::fs::read(&allowed).map_err(unreadable)?;
     match path_in_repository(&repository, place, &allowed, resolved.commit)? {
         Some(path) => Err(Refused::OwnList { file: allowed, path }),
-        None => Ok((repository, allowed)),
+        None => Ok((repository, KeyFiles::of_file(&allowed, &text)?)),
     }
 }
 
@@ -134,19 +160,14 @@ fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
     }
 }
 
-fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Refused> {
-    let file = if let Some(file) = named {
-        file.to_owned()
-    } else {
-        let git = Git::new(repository, "config").arg("--type=path").arg("--get");
-        match git.arg("gpg.ssh.allowedSignersFile").run() {
-            Ok(said) => PathBuf::from(said.trim_end_matches('\n')),
-            Err(program::Error::Failed { code: Some(1), .. }) => return Err(Refused::NoList),
-            Err(error) => return Err(error.into()),
-        }
-    };
-    let absolute = std::path::absolute(&file).and_then(|file| std::fs::File::open(&file).map(|_| file));
-    absolute.map_err(|e| Refused::Unreadable { file, why: e.to_string() })
+/// The file with allowed signers in the user's git configuration.
+fn configured(repository: &Repository) -> Result<PathBuf, Refused> {
+    let git = Git::new(repository, "config").arg("--type=path").arg("--get");
+    match git.arg("gpg.ssh.allowedSignersFile").run() {
+        Ok(said) => Ok(PathBuf::from(said.trim_end_matches('\n'))),
+        Err(program::Error::Failed { code: Some(1), .. }) => Err(Refused::NoList),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The path of a file within the repository: in the revision, or in the work tree.
@@ -172,17 +193,30 @@ fn path_in_repository(
     Ok(None)
 }
 
-fn check(repository: &Repository, oid: Oid, what: &str, allowed: &Path) -> Result<(), String> {
+fn check(repository: &Repository, oid: Oid, what: &str, allowed: &KeyFiles) -> Result<(), String> {
     let raw = repository.odb().and_then(|odb| Ok(odb.read(oid)?.data().to_vec()));
     let raw = raw.map_err(|e| e.message().to_owned())?;
-    if !String::from_utf8_lossy(&raw).contains("-----BEGIN ") {
+    let raw = String::from_utf8_lossy(&raw);
+    if !raw.contains("-----BEGIN ") {
         return Err("there is no signature".to_owned());
     }
-    let git = Git::new(repository, what)
-        .config("gpg.ssh.allowedSignersFile", &allowed.to_string_lossy())
-        // Keys of other kinds are not listed in that file.
-        .config("gpg.program", "false")
-        .config("gpg.openpgp.program", "false")
+    let keyring = allowed.openpgp.as_ref();
+    let gpg = keyring.map_or("false", |_| openpgp::PROGRAM);
+    let mut git = Git::new(repository, what)
+        .config("gpg.ssh.allowedSignersFile", &allowed.ssh.to_string_lossy())
+        .config("gpg.program", gpg)
+        .config("gpg.openpgp.program", gpg)
+        // Nothing lists certificates.
         .config("gpg.x509.program", "false");
-    git.arg(oid.to_string()).run().map(drop).map_err(|e| e.to_string())
+    if let Some(keyring) = keyring {
+        // The list says whom to trust, and gpg nothing about it.
+        let trusting = git.config("gpg.minTrustLevel", "undefined");
+        git = trusting.env(openpgp::HOME, keyring.home()).timeout(PATIENCE);
+    }
+    match (git.arg("--raw").arg(oid.to_string()).outputs(), keyring) {
+        (Ok((_, said)), Some(keyring)) => keyring.confirms(&said),
+        (Ok(_), None) => Ok(()),
+        (Err(_), None) if raw.contains(openpgp::SIGNATURE) => Err(openpgp::NO_KEYS.to_owned()),
+        (Err(error), _) => Err(openpgp::explained(&error.to_string()).unwrap_or_else(|| error.to_string())),
+    }
 }

@@ -1,17 +1,22 @@
 //! Requests to the API server, as blocking calls with a time limit.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use http::{HeaderValue, Method, Request, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::WatchEvent;
 use serde_json::Value;
 use tokio::runtime::Runtime;
+use tower::util::MapResultLayer;
+
+use federate_live::{AnswerCounts, ServerRole};
 
 use crate::credentials::Keys;
 use crate::github_app::Tokens;
+use crate::tally::Tally;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,11 +98,13 @@ pub struct Hub {
     client: kube::Client,
     /// The tokens of GitHub Apps.
     tokens: Tokens,
+    answers: Arc<AnswerCounts>,
 }
 
 impl Hub {
-    /// Connects by a context of a kubeconfig, or from the pod that this runs in.
-    pub fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, Error> {
+    /// Connects by a context of a kubeconfig, or from the pod that this runs in. Answers are counted.
+    pub fn connect(kubeconfig: Option<&Path>, context: Option<&str>, tally: &Tally) -> Result<Self, Error> {
+        let answers = tally.answers();
         let access = |error: &dyn std::fmt::Display| Error::Access(error.to_string());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -118,9 +125,14 @@ impl Hub {
                 }
             };
             config.connect_timeout = Some(Duration::from_secs(10));
-            kube::Client::try_from(config).map_err(Error::from)
+            let count = move |answer: Result<Response<_>, _>| {
+                answers.note(ServerRole::Hub, answer.as_ref().ok().map(Response::status));
+                answer
+            };
+            let builder = kube::client::ClientBuilder::try_from(config).map_err(Error::from)?;
+            Ok::<_, Error>(builder.with_layer(&MapResultLayer::new(count)).build())
         })?;
-        Ok(Self { runtime, client, tokens: Tokens::default() })
+        Ok(Self { runtime, client, tokens: Tokens::default(), answers: tally.answers() })
     }
 
     /// The credentials of a GitHub App as those of a user.
@@ -171,10 +183,11 @@ impl Hub {
 
     fn exchange(&self, request: Request<Vec<u8>>) -> Result<Value, Error> {
         self.runtime.block_on(async {
-            match tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await {
-                Ok(answer) => answer.map_err(Error::from),
-                Err(_) => Err(Error::Unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            if let Ok(answer) = tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await {
+                return answer.map_err(Error::from);
             }
+            self.answers.note(ServerRole::Hub, None);
+            Err(Error::Unreachable(format!("no answer within {} s", PATIENCE.as_secs())))
         })
     }
 

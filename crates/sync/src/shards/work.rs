@@ -78,6 +78,11 @@ impl Round<'_> {
             return Ok(Outcome::done("the leader has published nothing"));
         };
         let polled = self.published(state, &accepted.tip, published.reference.clone())?;
+        if deleting {
+            sessions.observed = None;
+        } else {
+            Self::follow_published_status(state, sessions)?;
+        }
         let mut session = self.accepted(state, sessions, &polled.opened)?;
         let repo = self.repo(&polled.opened);
         if deleting {

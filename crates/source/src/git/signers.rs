@@ -1,0 +1,73 @@
+//! The keys of the allowed signers, as the programs that verify signatures read them.
+//!
+//! A list has lines of OpenSSH's allowed signers, blocks of armored `OpenPGP` public keys, or both. ssh-keygen gets a file
+//! without the blocks, and gpg a keyring of nothing but them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::leftovers;
+use super::openpgp::{self, Keyring};
+use super::verify::Refused;
+
+/// Whose signatures count.
+#[derive(Clone, Copy, Debug)]
+pub enum Signers<'s> {
+    /// Those in the file that the user's git configuration names.
+    Configured,
+    /// Those in a file.
+    File(&'s Path),
+    /// Those in texts, by the names that the texts have in messages.
+    Texts(&'s BTreeMap<String, Vec<u8>>),
+}
+
+impl<'s> From<Option<&'s Path>> for Signers<'s> {
+    fn from(file: Option<&'s Path>) -> Self {
+        file.map_or(Self::Configured, Self::File)
+    }
+}
+
+/// The keys; the files exist as long as this does.
+#[derive(Debug)]
+pub(super) struct KeyFiles {
+    /// A file with lines of allowed signers.
+    pub(super) ssh: PathBuf,
+    /// The `OpenPGP` keys, if there are any.
+    pub(super) openpgp: Option<Keyring>,
+    _folder: TempDir,
+}
+
+impl KeyFiles {
+    /// The keys in a file.
+    pub(super) fn of_file(file: &Path, text: &[u8]) -> Result<Self, Refused> {
+        let name = format!("the allowed signers {}", file.display());
+        let mut keys = Self::of([(&*name, text)])?;
+        if keys.openpgp.is_none() {
+            // Messages of ssh-keygen name the file.
+            file.clone_into(&mut keys.ssh);
+        }
+        Ok(keys)
+    }
+
+    /// The keys in texts.
+    pub(super) fn of_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, Refused> {
+        Self::of(texts.iter().map(|(name, text)| (&**name, &**text)))
+    }
+
+    fn of<'t>(texts: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> Result<Self, Refused> {
+        let folder = leftovers::folder()?;
+        let (mut lines, mut blocks) = (Vec::new(), Vec::new());
+        for (name, text) in texts {
+            let (rest, found) = openpgp::blocks(name, text)?;
+            lines.extend_from_slice(&rest);
+            blocks.extend(found);
+        }
+        let ssh = folder.path().join("allowed_signers");
+        fs::write(&ssh, lines)?;
+        let openpgp = Keyring::of(&folder.path().join("gnupg"), &blocks)?;
+        Ok(Self { ssh, openpgp, _folder: folder })
+    }
+}

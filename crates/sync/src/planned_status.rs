@@ -1,0 +1,159 @@
+//! The status of the clusters by which a revision is planned, if the repo does not say it. Replicas that share the clusters
+//! plan by the one that the leader has published, so only what decides is kept: of an inventory object its identity,
+//! deletion, taints and status, which hold no credentials.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use federate_dialect::Dialects;
+use federate_engine::snapshot::{Captured, Stored};
+use federate_kubernetes::Object;
+use federate_session::Lost;
+
+use crate::state::digest;
+
+/// The parts of an inventory object that decide.
+const PARTS: [&[&str]; 7] = [
+    &["apiVersion"],
+    &["kind"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "deletionTimestamp"],
+    &["spec", "taints"],
+    &["status"],
+];
+
+/// The ends of the names of fields that say when something happened.
+const TIMES: [&str; 2] = ["Time", "Heartbeat"];
+
+/// The status of the clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlannedStatus {
+    /// The inventory objects.
+    objects: Vec<Value>,
+    /// The versions of Kubernetes, as far as members were read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    kubernetes: BTreeMap<String, String>,
+    /// For how many seconds members cannot be reached, if their control planes act on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<BTreeMap<String, i64>>,
+}
+
+impl PlannedStatus {
+    /// What was read of the clusters.
+    pub(crate) fn of(captured: &Captured, lost: Option<&Lost>) -> Self {
+        let mut objects: Vec<&Object> = captured.objects.iter().collect();
+        objects.sort_by(|a, b| a.id.cmp(&b.id));
+        let lost = lost.map(|lost| lost.iter().map(|(name, seconds)| (name.to_string(), *seconds)).collect());
+        Self {
+            objects: objects.into_iter().map(|object| decisive(&object.body)).collect(),
+            kubernetes: captured.kubernetes.clone(),
+            lost,
+        }
+    }
+
+    /// Reads what was published.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(text).map_err(|error| error.to_string())
+    }
+
+    /// The text to publish.
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The digest, without times: planning does not read a clock.
+    pub(crate) fn digest(&self) -> String {
+        let objects = self.objects.iter().map(|object| without_times(object.clone())).collect();
+        let text = Self { objects, ..self.clone() }.text();
+        digest([text.as_bytes()])
+    }
+
+    /// The status as a session takes it.
+    pub(crate) fn stored(&self, dialects: Dialects) -> Result<Stored, String> {
+        let object = |body: &Value| Object::of(body.clone(), "status of the clusters");
+        let captured = Captured { objects: self.objects.iter().map(object).collect(), ..Captured::default() };
+        let stored = Stored::of(dialects, &captured).map_err(|error| error.to_string())?;
+        Ok(Stored { kubernetes: self.kubernetes.clone(), ..stored })
+    }
+
+    /// The members that cannot be reached, if their control planes act on it.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        let lost = self.lost.as_ref()?;
+        Some(lost.iter().map(|(name, seconds)| (name.as_str().into(), *seconds)).collect())
+    }
+}
+
+/// The parts of an inventory object that decide.
+pub(crate) fn decisive(body: &Value) -> Value {
+    let mut kept = Map::new();
+    for path in PARTS {
+        let found = path.iter().try_fold(body, |value, key| value.get(key)).filter(|value| !value.is_null());
+        match (found, path) {
+            (Some(value), [outer, inner]) => {
+                let outer = kept.entry(*outer).or_insert_with(|| Map::new().into());
+                outer[inner] = value.clone();
+            }
+            (Some(value), [key, ..]) => drop(kept.insert((*key).to_owned(), value.clone())),
+            _ => {}
+        }
+    }
+    kept.into()
+}
+
+/// A value without the fields that say when something happened.
+fn without_times(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, _)| !TIMES.iter().any(|end| key.ends_with(end)));
+            Value::Object(kept.map(|(key, value)| (key, without_times(value))).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_times).collect(),
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(name: &str, time: &str, cpu: &str) -> Object {
+        let body = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name, "resourceVersion": time, "annotations": {"note": "s3cret"}},
+            "spec": {"secretRef": {"name": "s3cret"}, "taints": [{"key": "down", "effect": "NoExecute"}]},
+            "status": {"conditions": [{"type": "Ready", "lastTransitionTime": time}], "cpu": cpu},
+        });
+        Object::of(body, "hub")
+    }
+
+    fn status(objects: Vec<Object>) -> PlannedStatus {
+        let lost = Lost::from_iter([("m2".into(), 40)]);
+        PlannedStatus::of(&Captured { objects, ..Captured::default() }, Some(&lost))
+    }
+
+    #[test]
+    fn what_is_published_is_read_again_and_holds_nothing_else() {
+        let one = status(vec![cluster("m2", "1", "4"), cluster("m1", "1", "4")]);
+        let text = one.text();
+        assert!(!text.contains("s3cret") && text.contains("\"down\""), "{text}");
+        let read = PlannedStatus::read(text.as_bytes()).unwrap();
+        assert_eq!((read.digest(), read.lost()), (one.digest(), one.lost()));
+        assert_eq!(read, one);
+        PlannedStatus::read(b"{").unwrap_err();
+    }
+
+    #[test]
+    fn neither_times_nor_the_order_count() {
+        let one = status(vec![cluster("m2", "1", "4"), cluster("m1", "1", "4")]);
+        let later = status(vec![cluster("m1", "2", "4"), cluster("m2", "3", "4")]);
+        assert_eq!(one.digest(), later.digest());
+        let other = status(vec![cluster("m1", "2", "4"), cluster("m2", "3", "5")]);
+        assert_ne!(one.digest(), other.digest());
+    }
+}
