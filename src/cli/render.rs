@@ -13,8 +13,9 @@ use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
+use federate_publish::dir::{self, LockedFolder};
 use federate_publish::summary::ClusterSummary;
-use federate_publish::{Folder, Summary, Tree, dir};
+use federate_publish::{Folder, Summary, Tree};
 use federate_report::diff::{Diff as Report, text};
 use federate_session::{RenderedState, Session, Update};
 
@@ -105,21 +106,13 @@ impl Render {
     ) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate process that writes to the same folder\n");
-        let failed = |e: dir::Error| Fault::Failed(e.to_string());
-        let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting).map_err(failed)?;
-        let (folder, session) = match (kept.take(), changed) {
-            (Some(session), Some(changed)) => {
-                let folder = folder.read(cache()).map_err(failed)?;
-                let session = self.updated(session, &changed, folder.previous())?;
-                (folder, session)
-            }
-            _ => {
-                let session = || self.args.without_memory(Some(&self.out));
-                let (folder, session) = rayon::join(|| folder.read(cache()).map_err(failed), session);
-                let (folder, mut session) = (folder?, session?);
-                session.remember(self.args.memory(folder.previous())?);
-                (folder, session)
-            }
+        let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting)?;
+        let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
+            let folder = folder.read(cache())?;
+            let session = self.updated(session, &changed, folder.previous())?;
+            (folder, session)
+        } else {
+            self.read(folder)?
         };
         let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
@@ -133,9 +126,18 @@ impl Render {
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let summary = folder.publish(&tree).map_err(failed)?;
+        let summary = folder.publish(&tree)?;
         self.show(&summary)?;
         Ok((outcome(&findings), state))
+    }
+
+    /// Reads the output folder and the repo at the same time.
+    fn read(&self, folder: LockedFolder) -> Result<(Folder, Session), Fault> {
+        let session = || self.args.without_memory(Some(&self.out));
+        let (folder, session) = rayon::join(|| folder.read(cache()), session);
+        let (folder, mut session) = (folder?, session?);
+        session.remember(self.args.memory(folder.previous())?);
+        Ok((folder, session))
     }
 
     /// Updates a session after files have changed.
@@ -190,6 +192,12 @@ impl Render {
             return Ok(());
         }
         print(&format!("{}: {summary}\n", self.out.display()))
+    }
+}
+
+impl From<dir::Error> for Fault {
+    fn from(error: dir::Error) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 

@@ -149,7 +149,7 @@ fn keys_that_cannot_be_used_are_named() {
     let public = signed.gnupg.public("author");
     let lines: Vec<&str> = public.lines().collect();
     let damaged = format!("# ours\n{}\nAAAA\n{}\n", lines[0], lines[lines.len() - 1]);
-    signed.beside.write("signers", &format!("{public}{damaged}"));
+    signed.beside.write("signers", format!("{public}{damaged}"));
     let line = lines.len() + 2;
     signed.refused("HEAD", &format!("signers, line {line}: gpg cannot import this OpenPGP key"));
     signed.beside.write("signers", lines[..lines.len() - 1].join("\n"));
