@@ -108,7 +108,7 @@ impl Object {
         Self::identified(id, body, file)
     }
 
-    /// An object with a known identity, which is that of its manifest. Its place is the file as a whole.
+    /// Makes an object whose identity is known; the manifest need not have it. Its place is the file as a whole.
     pub fn identified(id: ObjectRef, body: Value, file: impl Into<Arc<str>>) -> Self {
         Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
     }

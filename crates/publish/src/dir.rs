@@ -132,8 +132,8 @@ impl LockedFolder {
         let index = || cache.map(|cache| StoredIndex::read(cache.join(index::name(&dir))));
         let previous = || root.as_ref().map(|root| previous::read(root.as_fd(), &dir)).transpose();
         let (previous, index) = rayon::join(previous, index);
-        let Self { lock, location } = self;
-        Ok(Folder { lock, location, previous: previous?.flatten(), root, index })
+        let previous = previous?.flatten();
+        Ok(Folder { lock: self.lock, location: self.location, root, previous, index })
     }
 }
 

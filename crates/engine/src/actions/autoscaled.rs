@@ -22,6 +22,8 @@ const HORIZONTAL: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
 const KEDA: (&str, &str) = ("keda.sh", "ScaledObject");
 const VERTICAL: (&str, &str) = ("autoscaling.k8s.io", "VerticalPodAutoscaler");
 
+/// The subresource through which replicas are written.
+pub(super) const SCALE: &str = "scale";
 const REPLICAS: &str = "/spec/replicas";
 const CONTAINERS: &str = "/spec/template/spec/containers";
 
@@ -64,7 +66,7 @@ impl Autoscalers {
 
     /// Whether an autoscaler may own fields of a live object.
     pub(super) fn may_scale(&self, id: &ObjectRef, live: &Value) -> bool {
-        let by_scale = |entry: &Value| entry.get("subresource").is_some_and(|name| name == "scale");
+        let by_scale = |entry: &Value| entry.get("subresource").is_some_and(|name| name == SCALE);
         self.has_target(id) || entries(live).any(by_scale)
     }
 
@@ -106,9 +108,9 @@ fn target(id: &ObjectRef, body: &Value, field: &str) -> Option<Target> {
 /// The controller that has scaled the object.
 fn scales(blame: &Blame) -> Option<String> {
     let owners = blame.owners(REPLICAS);
-    let scaler = owners.iter().find(|owner| {
-        owner.subresource.as_deref() == Some("scale") && !owner.manager.starts_with("kubectl")
-    })?;
+    let scaler = owners
+        .iter()
+        .find(|owner| owner.subresource.as_deref() == Some(SCALE) && !owner.manager.starts_with("kubectl"))?;
     Some(format!("{} (which scales it)", scaler.manager))
 }
 

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::autoscaled::Autoscalers;
+use super::autoscaled::{Autoscalers, SCALE};
 use super::cluster::{DecisionContext, Desired};
 use super::decide::Rules;
 use super::listed::ListedObject;
@@ -80,7 +81,7 @@ impl Comparison<'_> {
         let metadata = &listed.metadata;
         metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
-            && metadata.managed_fields.iter().all(|manager| manager.subresource != "scale")
+            && metadata.managed_fields.iter().all(|manager| manager.subresource != SCALE)
             && keeps_applied()
             && is_applied(listed, desired, self.context.rules)
     }
@@ -89,9 +90,8 @@ impl Comparison<'_> {
 /// Whether federate owns the fields of the rendered object and no others, and they have the same values.
 pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &Rules<'_>) -> bool {
     let own = listed.metadata.managed_fields.iter().find(|manager| manager.is_own());
-    let own =
-        own.filter(|own| desired.body.get("apiVersion").is_some_and(|version| *version == *own.api_version));
-    let own = own.and_then(|own| own.fields).map(serde_json::value::RawValue::get);
+    let is_version = |version: &str| desired.body.get("apiVersion").is_some_and(|wanted| wanted == version);
+    let own = own.filter(|own| is_version(&own.api_version)).and_then(|own| own.fields).map(RawValue::get);
     let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
     let metadata = desired.cached_create.metadata(&desired.body, rules);
     if let Some(seen) = desired.cached_create.unchanged.get()
