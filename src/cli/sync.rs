@@ -1,9 +1,9 @@
 //! `federate sync`
 
+mod listen;
 mod objects;
 mod requests;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
@@ -17,14 +17,14 @@ use super::settings::Format;
 use super::{Exit, Fault, print, print_value, say, use_color};
 use federate_report::findings;
 use federate_session::Session;
-use federate_sync::listen::{self, Addresses, hook_path};
-use federate_sync::metrics::Metrics;
+use federate_sync::listen::{hook_path, start};
 use federate_sync::read::{self, Invalid, Loaded};
 use federate_sync::round::Environment;
 use federate_sync::round::{MemberAccess, RoundContext};
 use federate_sync::run::{self, RoundResult};
 use federate_sync::state::StateFolder;
 use federate_sync::tally::Tally;
+use federate_sync::telemetry::Telemetry;
 use federate_sync::watch::watch;
 
 /// Watch git repositories, and keep branches and clusters in sync with them
@@ -66,17 +66,8 @@ pub(super) struct Sync {
     #[arg(long)]
     once: bool,
 
-    /// Serve /healthz, /readyz and /metrics on this address (127.0.0.1:9440)
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
-    listen: Option<SocketAddr>,
-
-    /// Accept webhooks of GitHub, GitLab and others on this address; each starts a reconciliation
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "once", requires = "webhook_token")]
-    webhook_listen: Option<SocketAddr>,
-
-    /// The file with the webhook token
-    #[arg(long, value_name = "FILE", conflicts_with = "once")]
-    webhook_token: Option<PathBuf>,
+    #[command(flatten)]
+    listen: listen::ListenArgs,
 
     /// The allowed signers: OpenSSH's format, armored OpenPGP keys [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -143,32 +134,21 @@ impl Sync {
     }
 
     fn watch(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
-        let token = self.token()?;
-        for loaded in syncs.iter().filter(|_| self.webhook_listen.is_some()) {
-            let sync = &loaded.sync.metadata;
-            let path = token.as_deref().map(|token| hook_path(token, sync)).unwrap_or_default();
-            say(&format!("{}: webhooks at {path}\n", sync.full_name()));
+        let addresses = self.listen.addresses()?;
+        if let Some((_, token)) = &addresses.webhooks {
+            for sync in syncs.iter().map(|loaded| &loaded.sync.metadata) {
+                say(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
+            }
         }
-        let metrics = Arc::new(Metrics::default());
+        let telemetry = Arc::new(Telemetry::default());
         let (events, happens) = mpsc::channel();
-        let addresses = Addresses { metrics: self.listen, webhooks: self.webhook_listen.zip(token) };
-        listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
-        let watched = watch(&self.files, state, env, &metrics, (events, happens), show);
+        start(addresses, &telemetry, events.clone()).map_err(failed)?;
+        let watched = watch(&self.files, state, env, &telemetry, (events, happens), show);
         Ok(if watched.inspect_err(show).is_ok() { Exit::Clean } else { Exit::Error })
     }
 
     fn once(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
         self.show(&run::once(syncs, state, env).map_err(failed)?)
-    }
-
-    /// Reads the webhook token.
-    fn token(&self) -> Result<Option<String>, Fault> {
-        let Some(file) = &self.webhook_token else { return Ok(None) };
-        let text = std::fs::read_to_string(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
-        match text.trim() {
-            "" => Err(failed(format!("{}: the webhook token is empty", file.display()))),
-            token => Ok(Some(token.to_owned())),
-        }
     }
 
     /// Prints the result of each Sync.

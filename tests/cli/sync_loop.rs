@@ -142,17 +142,22 @@ fn health_metrics_and_webhooks() {
     sandbox.git("commit -q -m first");
     sandbox.write("sync.yaml", SYNC.replace("url: repo", "url: ., ref: {branch: main}, path: repo"));
     sandbox.write("token", "It's a Secret to Everybody\n");
-    let running =
-        Running::start(&sandbox, "--listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --webhook-token token");
-    let (own, hooks) = (running.address("metrics"), running.address("webhooks"));
+    let running = Running::start(
+        &sandbox,
+        "--listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --webhook-token token",
+    );
+    let (health, metrics) = (running.address("health checks"), running.address("metrics"));
+    let hooks = running.address("webhooks");
     running.says("to rendered", 1);
-    let get = |path: &str| ask(&own, &format!("GET {path} HTTP/1.1\r\n"), "");
-    assert!(get("/healthz").starts_with("HTTP/1.1 200"));
+    let get = |address: &str, path: &str| ask(address, &format!("GET {path} HTTP/1.1\r\n"), "");
+    assert!(get(&health, "/healthz").starts_with("HTTP/1.1 200"));
     let started = Instant::now();
-    while !get("/readyz").starts_with("HTTP/1.1 200") {
+    while !get(&health, "/readyz").starts_with("HTTP/1.1 200") {
         assert!(started.elapsed() < Duration::from_secs(30));
     }
-    let metrics = get("/metrics");
+    assert!(get(&health, "/metrics").starts_with("HTTP/1.1 404"), "each has its own address");
+    assert!(ask(&health, "POST /healthz HTTP/1.1\r\n", "").starts_with("HTTP/1.1 405"));
+    let metrics = get(&metrics, "/metrics");
     for line in [
         "federate_sync_rounds_total{sync=\"default/web\",reason=\"ReconciliationSucceeded\"} 1\n",
         "federate_sync_ready{sync=\"default/web\"} 1\n",
@@ -185,6 +190,38 @@ fn health_metrics_and_webhooks() {
     running.says("committed main@", 2);
     assert!(!running.log().contains("Everybody"), "the token is not in the log");
     assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn the_status_page_shows_each_sync_and_runs_nothing() {
+    let sandbox = folder();
+    sandbox.write("repo/web.yaml", "<script>alert(1)</script>: [");
+    let running = Running::start(&sandbox, "--status-listen 127.0.0.1:0");
+    let page = running.address("the status page");
+    running.says("BuildFailed", 1);
+    let get = |path: &str| ask(&page, &format!("GET {path} HTTP/1.1\r\n"), "");
+    let html = get("/");
+    assert!(html.contains("content-type: text/html") && html.contains("default-src 'none'"), "{html}");
+    assert!(html.contains("<h2>default/web</h2>") && html.contains("Stalled=True"), "{html}");
+    assert!(html.contains("&lt;script&gt;") && !html.contains("<script"), "{html}");
+    assert!(get("/healthz").starts_with("HTTP/1.1 404"));
+    sandbox.write("repo/web.yaml", WEB);
+    running.says("ReconciliationSucceeded", 1);
+    let started = Instant::now();
+    while !get("/").contains("Ready=True") {
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+    let json = get("/syncs");
+    let (head, body) = json.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let syncs: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(syncs[0]["metadata"]["name"], "web");
+    assert_eq!(syncs[0]["status"]["conditions"][0]["status"], "True");
+    sandbox.write("sync.yaml", SYNC.replace("name: web", "name: other"));
+    let started = Instant::now();
+    while get("/").contains("<h2>default/web</h2>") {
+        assert!(started.elapsed() < Duration::from_secs(30), "a Sync that is gone is not shown");
+    }
 }
 
 #[test]

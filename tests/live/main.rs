@@ -48,6 +48,7 @@ mod sync_inventory;
 mod sync_narrow;
 mod sync_notify;
 mod sync_objects;
+mod sync_page;
 mod sync_rollout;
 mod sync_runs;
 mod sync_shared;

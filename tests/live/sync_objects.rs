@@ -202,8 +202,12 @@ pub(crate) struct Running(Child);
 
 impl Running {
     pub(crate) fn start(hub: &Hub, log: &str) -> Self {
+        Self::with(hub, "", log)
+    }
+
+    pub(crate) fn with(hub: &Hub, arguments: &str, log: &str) -> Self {
         let log = fs::File::create(hub.sandbox.path(log)).unwrap();
-        Self(hub.command("").stdout(Stdio::null()).stderr(log).spawn().unwrap())
+        Self(hub.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
     pub(crate) fn end(mut self, signal: &str) -> Option<i32> {

@@ -30,7 +30,7 @@ struct Running<'s> {
 impl<'s> Running<'s> {
     fn start(sandbox: &'s Sandbox, drift: &str) -> Self {
         sandbox.write_sync("1h", &format!("  apply: {{}}\n  drift: {{mode: {drift}}}\n"));
-        let mut command = sandbox.sync("--listen 127.0.0.1:0");
+        let mut command = sandbox.sync("--metrics-listen 127.0.0.1:0");
         let log = fs::File::create(sandbox.path("log")).unwrap();
         command.stdout(Stdio::null()).stderr(log);
         let running = Self { sandbox, child: command.spawn().unwrap() };
@@ -134,7 +134,7 @@ fn answers_of_the_hub_are_counted_by_code() {
     let hub = Hub::simulated();
     hub.create(&hub.sync("web", &json!({"kubeConfig": {"secretRef": {"name": "none"}}})));
     let log = fs::File::create(hub.sandbox.path("log")).unwrap();
-    let mut command = hub.command("--listen 127.0.0.1:0");
+    let mut command = hub.command("--metrics-listen 127.0.0.1:0");
     let mut running = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let log = || fs::read_to_string(hub.sandbox.path("log")).unwrap();
     until("the round is over", || log().contains("the Secret shop/none does not exist"));

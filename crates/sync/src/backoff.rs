@@ -37,11 +37,15 @@ pub(crate) struct Drifted {
     pub(crate) first: String,
 }
 
+/// A cluster that fails.
 #[derive(Debug)]
-struct Failing {
-    failures: u32,
-    due: Instant,
-    cause: Cause,
+pub(crate) struct Failing {
+    /// How many attempts in a row have failed.
+    pub(crate) failures: u32,
+    /// When it is tried again.
+    pub(crate) due: Instant,
+    /// Why the last attempt failed.
+    pub(crate) cause: Cause,
 }
 
 /// Why a cluster fails.
@@ -65,6 +69,18 @@ pub(crate) enum CauseKind {
     Unhealthy,
     /// Another replica works on it, and has not reported yet.
     Elsewhere,
+}
+
+impl CauseKind {
+    /// The state of the cluster, as the status names it.
+    pub(crate) fn state(self) -> &'static str {
+        match self {
+            Self::Failed => "errApplied",
+            Self::Skipped => "outOfSync",
+            Self::Unhealthy => "notReady",
+            Self::Elsewhere => "waitApplied",
+        }
+    }
 }
 
 impl Backoffs {
@@ -100,6 +116,11 @@ impl Backoffs {
         self.orphans.get(cluster).copied()
     }
 
+    /// What is left behind in each cluster, as far as that was looked at.
+    pub(crate) fn orphans_by_cluster(&self) -> impl Iterator<Item = (&String, Orphans)> {
+        self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
+    }
+
     /// What is left behind in all clusters.
     pub(crate) fn orphans(&self) -> OrphanCounts {
         let sum = |number: fn(&Orphans) -> usize| self.orphans.values().map(number).sum();
@@ -128,6 +149,16 @@ impl Backoffs {
         let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
         let (objects, clusters) = (count(objects, "object"), count(self.drifted.len(), "cluster"));
         Some(format!("{objects} in {clusters} drifted: {first} in {cluster}"))
+    }
+
+    /// What drifted in each cluster that drifted.
+    pub(crate) fn drifted(&self) -> impl Iterator<Item = (&String, &Drifted)> {
+        self.drifted.iter()
+    }
+
+    /// The clusters that fail.
+    pub(crate) fn failing(&self) -> impl Iterator<Item = (&String, &Failing)> {
+        self.failing.iter()
     }
 
     /// The clusters that fail, and why.

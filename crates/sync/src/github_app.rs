@@ -32,6 +32,8 @@ const GITHUB: &str = "https://api.github.com";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long before its end a token is replaced.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
+/// How long a token lasts.
+const LASTS: SignedDuration = SignedDuration::from_hours(1);
 /// Clocks may differ by this much.
 const SKEW: i64 = 60;
 /// How long a JWT lasts, in seconds.
@@ -69,7 +71,9 @@ impl Tokens {
         let key = digest(parts);
         let now = Timestamp::now();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let valid = known.filter(|known| known.expires_at.duration_since(now) > EARLY);
+        // If more is left than a token lasts, the clock was set back.
+        let left = |known: &Token| known.expires_at.duration_since(now);
+        let valid = known.filter(|known| left(known) > EARLY && left(known) <= LASTS + EARLY);
         let token = match valid {
             Some(token) => token,
             None => request(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,

@@ -12,13 +12,13 @@ use crate::board::{SyncRegistry, Wake};
 use crate::compare;
 use crate::following::MemberWatches;
 use crate::hub::{self, Hub};
-use crate::metrics::Metrics;
 use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
 use crate::run;
-use crate::state::StateStore;
+use crate::state::{Record, StateStore};
 use crate::status::{Reason, Status};
+use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
 const JITTER_PERCENT: u64 = 10;
@@ -43,7 +43,7 @@ pub(crate) struct Workers<'scope, 'env> {
 pub(crate) struct Shared<'l> {
     pub(crate) states: &'l dyn StateStore,
     pub(crate) env: &'l Environment<'l>,
-    pub(crate) metrics: &'l Metrics,
+    pub(crate) telemetry: &'l Telemetry,
     pub(crate) board: &'l SyncRegistry,
     /// The API server that holds the Syncs, if one does.
     pub(crate) hub: Option<&'l Hub>,
@@ -52,7 +52,7 @@ pub(crate) struct Shared<'l> {
 impl Workers<'_, '_> {
     /// Makes these the Syncs that are run.
     pub(crate) fn set(&self, syncs: Vec<Loaded>) {
-        self.world.metrics.expect(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
+        self.world.telemetry.metrics.expect(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
         for (name, (wake, wakes)) in self.world.board.set(syncs) {
             let lane = Lane { name, shared: self.world };
             self.scope.spawn(move || lane.run(wake, &wakes));
@@ -66,8 +66,8 @@ struct Lane<'l> {
     shared: Shared<'l>,
 }
 
-/// How a round ended: `None` if the Sync is suspended.
-type Ended = (Option<Outcome>, Option<Status>);
+/// How a round ended, `None` if the Sync is suspended; and what is recorded then, if that is known.
+type Ended = (Option<Outcome>, Option<Record>);
 
 /// What a thread remembers of its Sync.
 struct Memory {
@@ -111,12 +111,13 @@ impl Lane<'_> {
                 }
             }
         }
+        self.shared.telemetry.page.forget(&self.name);
         tracing::info!(sync = self.name, "the Sync is gone");
     }
 
     /// Does a round and reports it. Returns when the next one is due.
     fn do_round(&self, loaded: &Loaded, memory: &mut Memory) -> Option<Instant> {
-        let Shared { board, metrics, .. } = self.shared;
+        let Shared { board, telemetry: Telemetry { metrics, page }, .. } = self.shared;
         // A request for a round is about all clusters.
         let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
         if asked != memory.requested {
@@ -126,8 +127,9 @@ impl Lane<'_> {
         let begun = Instant::now();
         let leads = self.shared.env.world.leads();
         metrics.leads(leads);
-        let (outcome, status) = self.round(loaded, &mut memory.sessions);
-        let revision = status.as_ref().and_then(|status| status.last_attempted_revision.clone());
+        let (outcome, record) = self.round(loaded, &mut memory.sessions);
+        let status = record.as_ref().map(|record| &record.status);
+        let revision = status.and_then(|status| status.last_attempted_revision.clone());
         if memory.reported.as_ref() != Some(&outcome) {
             run::log(&self.name, outcome.as_ref());
             if let (Some(hub), Some(outcome), true) = (self.shared.hub, &outcome, leads) {
@@ -139,7 +141,8 @@ impl Lane<'_> {
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
         self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
         self.report_fights(loaded, memory);
-        metrics.observe(&self.name, outcome.as_ref(), status.as_ref(), begun.elapsed());
+        metrics.observe(&self.name, outcome.as_ref(), status, begun.elapsed());
+        page.show(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.count(&self.shared.env.tally);
         metrics.waiting(&self.name, memory.sessions.clusters.causes().count());
         board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
@@ -195,11 +198,15 @@ impl Lane<'_> {
                 changed.compared(cluster, *found, Instant::now());
             }
         });
+        let Telemetry { metrics, page } = self.shared.telemetry;
         for cluster in compared.keys() {
-            self.shared.metrics.compared(&self.name, cluster);
+            metrics.compared(&self.name, cluster);
         }
-        self.shared.metrics.states(&self.name, &state.record.status);
-        self.shared.metrics.count(&self.shared.env.tally);
+        if turn.leads() {
+            metrics.states(&self.name, &state.record.status);
+        }
+        metrics.count(&self.shared.env.tally);
+        page.show(loaded, Some(&state.record), &memory.sessions.clusters);
         if let Some(Some(outcome)) = &mut memory.reported {
             let before = std::mem::replace(&mut outcome.drift, drift);
             if outcome.drift != before
@@ -226,7 +233,7 @@ impl Lane<'_> {
     fn report_fights(&self, loaded: &Loaded, memory: &mut Memory) {
         for fight in memory.sessions.clusters.fights.reports() {
             tracing::warn!(sync = self.name, "{}", fight.message);
-            self.shared.metrics.fight(&self.name, &fight.cluster);
+            self.shared.telemetry.metrics.fight(&self.name, &fight.cluster);
             memory.watches.with(|changed| changed.at(&fight.cluster, fight.until));
             if let Some(hub) = self.shared.hub {
                 hub.event(loaded, ("Fight", true), &fight.message, None);
@@ -240,7 +247,7 @@ impl Lane<'_> {
             return (None, None);
         }
         match self.work(loaded, sessions, deleting) {
-            Ok((outcome, status)) => (Some(outcome), Some(status)),
+            Ok((outcome, record)) => (Some(outcome), Some(record)),
             Err(error) => (Some(Outcome::failed(&error)), None),
         }
     }
@@ -250,14 +257,15 @@ impl Lane<'_> {
         loaded: &Loaded,
         sessions: &mut SessionCache,
         deleting: bool,
-    ) -> Result<(Outcome, Status), crate::state::Error> {
+    ) -> Result<(Outcome, Record), crate::state::Error> {
         let Shared { env, board, hub, .. } = self.shared;
         // What is published is read when no other replica can work on the clusters any more.
         let turn = env.world.enter();
         if !turn.leads() {
             let mut state = self.shared.states.state(loaded)?;
             let outcome = round::share(loaded, &mut state, sessions, env, &turn);
-            return Ok((outcome, Status::default()));
+            // The leader shows the status.
+            return Ok((outcome, Record { status: Status::default(), ..state.record }));
         }
         if let (Some(hub), false) = (hub, deleting) {
             hub.finalizer(&loaded.sync)?;
@@ -266,7 +274,7 @@ impl Lane<'_> {
         let outcome = match (deleting, board.unready(loaded)) {
             (true, _) => {
                 let outcome = if loaded.sync.deletes() {
-                    round::remove(loaded, &mut state, env, &turn)
+                    round::remove(loaded, &mut state, &mut sessions.clusters, env, &turn)
                 } else {
                     Outcome::done("the objects in member clusters stay where they are")
                 };
@@ -278,7 +286,7 @@ impl Lane<'_> {
             (false, Some(on)) => round::waits(&mut state, &on),
             (false, None) => round::run(loaded, &mut state, sessions, env, &turn),
         };
-        Ok((outcome, state.record.status.clone()))
+        Ok((outcome, state.record))
     }
 }
 

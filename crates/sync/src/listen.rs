@@ -1,4 +1,4 @@
-//! The HTTP servers of the loop: `/healthz`, `/readyz` and `/metrics` on one address, webhooks on another.
+//! The HTTP servers of the loop, each on an address of its own: health, metrics, the status page, webhooks.
 //!
 //! A webhook only says that a source may have changed; the next poll finds out. One that is forged or sent again costs
 //! a poll. Its path is `/hook/` and a digest of token, name and namespace, as Flux makes it.
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
 use crate::api::Metadata;
-use crate::metrics::Metrics;
+use crate::telemetry::Telemetry;
 use crate::watch::Event;
 
 /// How large the body of a webhook may be.
@@ -39,41 +40,77 @@ const CONNECTIONS: usize = 64;
 /// The addresses to listen on.
 #[derive(Debug, Default)]
 pub struct Addresses {
-    /// For `/healthz`, `/readyz` and `/metrics`.
+    /// For `/healthz` and `/readyz`.
+    pub health: Option<SocketAddr>,
+    /// For `/metrics`.
     pub metrics: Option<SocketAddr>,
+    /// For the status page.
+    pub status: Option<SocketAddr>,
     /// For webhooks, with their token.
     pub webhooks: Option<(SocketAddr, String)>,
 }
 
+/// What an address serves.
+#[derive(Clone, Debug)]
+enum Service {
+    Health,
+    Metrics,
+    Status,
+    /// With their token.
+    Webhooks(String),
+}
+
 struct Listener {
-    metrics: Arc<Metrics>,
-    token: Option<String>,
+    service: Service,
+    telemetry: Arc<Telemetry>,
     events: Sender<Event>,
 }
 
+impl Addresses {
+    fn services(self) -> Vec<(SocketAddr, Service)> {
+        let own = [
+            (self.health, Service::Health),
+            (self.metrics, Service::Metrics),
+            (self.status, Service::Status),
+        ];
+        let own = own.into_iter().filter_map(|(address, service)| Some((address?, service)));
+        own.chain(self.webhooks.map(|(address, token)| (address, Service::Webhooks(token)))).collect()
+    }
+}
+
+impl Service {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Health => "health checks",
+            Self::Metrics => "metrics",
+            Self::Status => "the status page",
+            Self::Webhooks(_) => "webhooks",
+        }
+    }
+}
+
 /// Listens in a thread, also to the signals that ask the process to end.
-pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>) -> std::io::Result<()> {
+pub fn start(addresses: Addresses, telemetry: &Arc<Telemetry>, events: Sender<Event>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bind = |address: SocketAddr| {
+    let bind = |(address, service): (SocketAddr, Service)| {
         let bound = runtime.block_on(TcpListener::bind(address));
-        bound.map_err(|e| std::io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+        let bound =
+            bound.map_err(|e| std::io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
+        let (telemetry, events) = (telemetry.clone(), events.clone());
+        Ok((bound, Listener { service, telemetry, events }))
     };
-    let (own, hooks) = (addresses.metrics.map(bind).transpose()?, addresses.webhooks);
-    let hooks = hooks.map(|(address, token)| bind(address).map(|bound| (bound, token))).transpose()?;
+    let listeners: std::io::Result<Vec<_>> = addresses.services().into_iter().map(bind).collect();
+    let listeners = listeners?;
     let (mut terminate, mut interrupt) = {
         let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
     std::thread::spawn(move || {
         runtime.block_on(async {
-            if let Some(bound) = own {
-                log_address("metrics", &bound);
-                let listener = Listener { metrics: metrics.clone(), token: None, events: events.clone() };
-                tokio::spawn(accept(bound, Arc::new(listener)));
-            }
-            if let Some((bound, token)) = hooks {
-                log_address("webhooks", &bound);
-                let listener = Listener { metrics, token: Some(token), events: events.clone() };
+            for (bound, listener) in listeners {
+                if let Ok(address) = bound.local_addr() {
+                    tracing::info!(%address, "listening for {}", listener.service.name());
+                }
                 tokio::spawn(accept(bound, Arc::new(listener)));
             }
             loop {
@@ -89,12 +126,6 @@ pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>)
         });
     });
     Ok(())
-}
-
-fn log_address(what: &str, bound: &TcpListener) {
-    if let Ok(address) = bound.local_addr() {
-        tracing::info!(%address, "listening for {what}");
-    }
 }
 
 async fn accept(bound: TcpListener, listener: Arc<Listener>) {
@@ -130,21 +161,37 @@ fn respond(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> 
     response
 }
 
+/// A page, which runs and loads nothing.
+fn typed(text: String, content_type: &'static str) -> Response<Full<Bytes>> {
+    let mut response = respond(StatusCode::OK, text);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}
+
 impl Listener {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if let Some(token) = &self.token {
+        if let Service::Webhooks(token) = &self.service {
             return self.hook(token, request).await;
         }
-        match (request.method(), request.uri().path()) {
-            (&Method::GET, "/healthz") => respond(StatusCode::OK, "ok\n"),
-            (&Method::GET, "/readyz") => match self.metrics.unseen().as_slice() {
+        if request.method() != Method::GET {
+            return respond(StatusCode::METHOD_NOT_ALLOWED, "GET is expected\n");
+        }
+        let Telemetry { metrics, page } = &*self.telemetry;
+        match (&self.service, request.uri().path()) {
+            (Service::Health, "/healthz") => respond(StatusCode::OK, "ok\n"),
+            (Service::Health, "/readyz") => match metrics.unseen().as_slice() {
                 [] => respond(StatusCode::OK, "ok\n"),
                 unseen => {
                     let text = format!("no round has ended of {}\n", unseen.join(", "));
                     respond(StatusCode::SERVICE_UNAVAILABLE, text)
                 }
             },
-            (&Method::GET, "/metrics") => respond(StatusCode::OK, self.metrics.text()),
+            (Service::Metrics, "/metrics") => respond(StatusCode::OK, metrics.text()),
+            (Service::Status, "/") => typed(page.html(), "text/html; charset=utf-8"),
+            (Service::Status, "/syncs") => typed(page.json(), "application/json"),
             _ => respond(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
@@ -162,7 +209,7 @@ impl Listener {
         if !webhook.is_genuine(token) {
             return respond(StatusCode::UNAUTHORIZED, "no good signature\n");
         }
-        let known = self.metrics.names().into_iter().find(|name| {
+        let known = self.telemetry.metrics.names().into_iter().find(|name| {
             let (namespace, name) = name.split_once('/').unwrap_or_default();
             webhook.names(&Metadata { name: name.to_owned(), namespace: namespace.to_owned() }, token)
         });

@@ -132,14 +132,18 @@ impl Members<'_> {
     }
 
     /// Deletes everything that the Sync manages.
-    pub(crate) fn remove(&self, status: &mut Status) -> Result<(), RoundError> {
-        let mut backoffs = Backoffs::default();
-        let clusters = self.due(&backoffs, |_| true);
-        let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), &backoffs)?;
+    pub(crate) fn remove(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<(), RoundError> {
+        // Whatever failed before, each round tries all of them.
+        let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
+        let clusters: Vec<String> = names.filter(|name| self.turn.has(name)).collect();
+        for name in &clusters {
+            backoffs.note_drift(name, None);
+        }
+        let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), backoffs)?;
         self.log(&actions, "deleted");
-        self.note(&actions, &mut backoffs, false);
-        self.note_reports(|_| REMOVED.to_owned(), &mut backoffs, |_| true)?;
-        self.end(&backoffs, status)
+        self.note(&actions, backoffs, false);
+        self.note_reports(|_| REMOVED.to_owned(), backoffs, |_| true)?;
+        self.end(backoffs, status)
     }
 
     /// The clusters whose turn it is.

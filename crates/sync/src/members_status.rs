@@ -64,7 +64,8 @@ impl MembersStatus {
         }
         for (name, member) in &mut self.0 {
             if captured.unreachable.contains(name) {
-                member.unreachable_since.get_or_insert(now);
+                // The clock may have been set back.
+                member.unreachable_since = Some(member.unreachable_since.map_or(now, |since| since.min(now)));
             } else {
                 member.unreachable_since = None;
             }

@@ -25,7 +25,7 @@ type Labels = Vec<(&'static str, String)>;
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// The metrics of all Syncs, and whether each has been through a round.
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     rounds: Family<Labels, Counter>,
     duration: Family<Labels, Histogram, fn() -> Histogram>,
@@ -219,16 +219,7 @@ impl Metrics {
             self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
         }
         if let Some(counts) = status.clusters {
-            let states = [
-                ("ready", counts.ready),
-                ("notReady", counts.not_ready),
-                ("modified", counts.modified),
-                ("outOfSync", counts.out_of_sync),
-                ("errApplied", counts.err_applied),
-                ("waitApplied", counts.wait_applied),
-                ("pending", counts.pending),
-            ];
-            for (state, count) in states {
+            for (state, count) in counts.states() {
                 self.clusters.get_or_create(&with("state", state)).set(gauge(count));
             }
         }

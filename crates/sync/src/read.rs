@@ -23,7 +23,7 @@ const CODE: &str = "invalid-sync";
 const UNSUPPORTED: [(&str, &str); 9] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
-    ("/spec/notifications", "read the logs (--log-format json), or the metrics of --listen"),
+    ("/spec/notifications", "read the logs (--log-format json), or the metrics of --metrics-listen"),
     ("/spec/drift/interval", "clusters are compared at `interval`"),
     ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
     ("/spec/serviceAccountName", "name the user to act as with --as"),

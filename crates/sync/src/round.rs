@@ -17,6 +17,7 @@ use federate_live::Access;
 use federate_session::Session;
 
 use crate::api::{Apply, DriftMode, Spec};
+use crate::backoff::Backoffs;
 use crate::credentials::{Credentials, Keys};
 use crate::members::Members;
 use crate::observed::Observed;
@@ -106,8 +107,8 @@ pub fn run(
     env: &Environment<'_>,
     turn: &ClusterTurn<'_>,
 ) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
-    let ended = round.work(state, cache);
+    state.record.follow_clock(Timestamp::now());
+    let ended = Round { loaded, spec: &loaded.sync.spec, env, turn }.work(state, cache);
     end(state, outcome_of(ended, cache))
 }
 
@@ -135,11 +136,12 @@ fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outco
 pub(crate) fn remove(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
+    backoffs: &mut Backoffs,
     env: &Environment<'_>,
     turn: &ClusterTurn<'_>,
 ) -> Outcome {
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
-    let outcome = round.remove(state, &mut SessionCache::default()).unwrap_or_else(|stop| {
+    let outcome = round.remove(state, backoffs).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             Reason::Progressing => "",
             _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
@@ -214,10 +216,10 @@ impl Round<'_> {
     }
 
     /// Deletes what the Sync manages in all clusters of its source's inventory.
-    fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
+    fn remove(&self, state: &mut SyncState<'_>, backoffs: &mut Backoffs) -> Result<Outcome, RoundError> {
         // Whatever was done before, this round has work to do.
-        let accepted = state.record.accepted.take();
-        let polled = self.poll(state, sessions);
+        let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::default());
+        let polled = self.poll(state, &mut sessions);
         // Other replicas read what they are to delete in the record until everything is gone.
         state.record.accepted = accepted;
         let Some(polled) = polled? else { return Ok(unchanged(state)) };
@@ -227,7 +229,7 @@ impl Round<'_> {
             return Err(stop);
         }
         let members = self.members(&session, self.repo(&polled.opened), state);
-        members.remove(&mut state.record.status)?;
+        members.remove(backoffs, &mut state.record.status)?;
         Ok(Outcome::done("deleted everything that the Sync managed"))
     }
 

@@ -125,6 +125,21 @@ pub struct ClusterCounts {
     pub pending: usize,
 }
 
+impl ClusterCounts {
+    /// The counts with the names of their states.
+    pub(crate) fn states(&self) -> [(&'static str, usize); 7] {
+        [
+            ("ready", self.ready),
+            ("notReady", self.not_ready),
+            ("modified", self.modified),
+            ("outOfSync", self.out_of_sync),
+            ("errApplied", self.err_applied),
+            ("waitApplied", self.wait_applied),
+            ("pending", self.pending),
+        ]
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0

@@ -8,11 +8,11 @@ use crate::board::SyncRegistry;
 use crate::files::FileWatcher;
 use crate::hub::{self, Hub, HubStateStore, Objects};
 use crate::lane::{Shared, Workers};
-use crate::metrics::Metrics;
 use crate::read::{self, Invalid, Loaded};
 use crate::round::Environment;
 use crate::run::{self, RoundResult};
 use crate::state::{Error as StateError, StateFolder};
+use crate::telemetry::Telemetry;
 
 /// An event outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn watch(
     files: &[PathBuf],
     state: &StateFolder,
     env: &Environment<'_>,
-    metrics: &Metrics,
+    telemetry: &Telemetry,
     (events, happens): (Sender<Event>, Receiver<Event>),
     invalid: impl Fn(&Invalid),
 ) -> Result<(), Invalid> {
@@ -44,7 +44,7 @@ pub fn watch(
     let board = SyncRegistry::default();
     std::thread::scope(|scope| {
         let lanes =
-            Workers { scope, world: Shared { states: state, env, metrics, board: &board, hub: None } };
+            Workers { scope, world: Shared { states: state, env, telemetry, board: &board, hub: None } };
         lanes.set(first);
         watcher.follow(board.folders());
         while let Ok(event) = happens.recv() {
@@ -72,13 +72,13 @@ pub fn watch_objects(
     objects: &Objects,
     (hub, states): (&Hub, &HubStateStore),
     env: &Environment<'_>,
-    metrics: &Metrics,
+    telemetry: &Telemetry,
     happens: &Receiver<Event>,
 ) {
     let board = SyncRegistry::default();
     let mut refused = BTreeMap::new();
     std::thread::scope(|scope| {
-        let shared = Shared { states, env, metrics, board: &board, hub: Some(hub) };
+        let shared = Shared { states, env, telemetry, board: &board, hub: Some(hub) };
         let lanes = Workers { scope, world: shared };
         lanes.set(valid(objects, (states, env.world.leads()), &mut refused));
         while let Ok(event) = happens.recv() {

@@ -11,12 +11,12 @@ use crate::cli::{Exit, Fault};
 use federate_session::Session;
 use federate_sync::credentials::{Credentials, Keys};
 use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects};
-use federate_sync::listen::{self, Addresses};
-use federate_sync::metrics::Metrics;
+use federate_sync::listen;
 use federate_sync::read::Loaded;
 use federate_sync::round::{Environment, MemberAccess, RoundContext};
 use federate_sync::shards::{ShareOptions, Shares};
 use federate_sync::tally::Tally;
+use federate_sync::telemetry::Telemetry;
 use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Arguments about Sync objects.
@@ -155,9 +155,8 @@ impl Sync {
             let _ = world.objects.set(objects.clone());
             return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
         }
-        let metrics = Arc::new(Metrics::default());
-        let addresses = Addresses { metrics: self.listen, webhooks: self.webhook_listen.zip(self.token()?) };
-        listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
+        let telemetry = Arc::new(Telemetry::default());
+        listen::start(self.listen.addresses()?, &telemetry, events.clone()).map_err(failed)?;
         let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
         let options = LeaderOptions::new(namespace)
             .with_lease_duration(std::time::Duration::from_secs(args.leader_election_lease_duration));
@@ -168,7 +167,7 @@ impl Sync {
         }
         let objects = args.follow(&hub, &events)?;
         let _ = world.objects.set(objects.clone());
-        watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
+        watch_objects(&objects, (&hub, &states), &env, &telemetry, &happens);
         if let Some(shares) = world.shares.get() {
             shares.end();
         }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{ClusterReport, REMOVED, Report};
 use crate::api::{Apply, Reference};
-use crate::backoff::{Cause, CauseKind};
+use crate::backoff::Backoffs;
 use crate::members::Members;
 use crate::opened::SessionCache;
 use crate::outcome::Outcome;
@@ -86,7 +86,7 @@ impl Round<'_> {
         let mut session = self.accepted(state, sessions, &polled.opened)?;
         let repo = self.repo(&polled.opened);
         if deleting {
-            return self.share_removal(&self.members(&session, repo, state));
+            return self.share_removal(&self.members(&session, repo, state), &mut sessions.clusters);
         }
         if self.members(&session, repo.clone(), state).work() != published.work {
             // The same revision may have been planned again with another memory.
@@ -109,14 +109,11 @@ impl Round<'_> {
     }
 
     /// Deletes what the Sync manages in this replica's share.
-    fn share_removal(&self, members: &Members<'_>) -> Result<Outcome, RoundError> {
-        let mut status = Status::default();
-        let removed = members.remove(&mut status);
-        let failing = |name: &str| status.failing.iter().find(|failing| failing.name == name);
+    fn share_removal(&self, members: &Members<'_>, backoffs: &mut Backoffs) -> Result<Outcome, RoundError> {
+        let removed = members.remove(backoffs, &mut Status::default());
         let names = members.session.clusters().iter().map(|cluster| cluster.name.to_string());
         let report = |name: String| {
-            let kind = CauseKind::Failed;
-            let cause = failing(&name).map(|failing| Cause { kind, message: failing.message.clone() });
+            let cause = backoffs.cause(&name).cloned();
             (name, ClusterReport { work: REMOVED.to_owned(), cause, ..ClusterReport::default() })
         };
         self.write_report(&names.filter(|name| self.turn.has(name)).map(report).collect());

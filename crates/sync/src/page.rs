@@ -1,0 +1,280 @@
+//! The status page of the loop: the status of each Sync, and what is known of each of its clusters that is not ready. The
+//! status of a `Sync` object only has room for the first failing clusters.
+//!
+//! `/` is for people, `/syncs` is the same as JSON. Messages name objects of all namespaces, so the page has an address
+//! of its own.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::api::Metadata;
+use crate::backoff::{Backoffs, CauseKind, count};
+use crate::read::Loaded;
+use crate::state::Record;
+use crate::status::Status;
+
+/// What is shown of all Syncs.
+#[derive(Default)]
+pub(crate) struct StatusPage(Mutex<BTreeMap<String, SyncDetails>>);
+
+/// What is shown of a Sync.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SyncDetails {
+    metadata: Metadata,
+    suspended: bool,
+    /// Its status. If replicas share the clusters, the leader has it.
+    status: Status,
+    /// The clusters that are not ready, or in which something is left behind.
+    clusters: Vec<ClusterDetails>,
+    /// What is fought about.
+    fights: Vec<String>,
+}
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ClusterDetails {
+    name: String,
+    /// Its state, as the counts of the status name it.
+    state: &'static str,
+    /// Why it fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// How many attempts in a row have failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failures: Option<u32>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_at: Option<Timestamp>,
+    /// How many objects drifted, and are left so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drifted: Option<usize>,
+    /// The first object that drifted, with its fields and who changed them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drift: Option<String>,
+    /// How many objects are no longer rendered, and stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orphans: Option<usize>,
+    /// The revision that it has, if clusters are updated in stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
+}
+
+impl StatusPage {
+    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, SyncDetails>) -> T) -> T {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows what is known after a round, or after a comparison. Without a record, the status stays.
+    pub(crate) fn show(&self, loaded: &Loaded, record: Option<&Record>, backoffs: &Backoffs) {
+        let sync = &loaded.sync;
+        let name = sync.metadata.full_name();
+        let clusters = record.map(|record| clusters(record, backoffs)).unwrap_or_default();
+        let fights = backoffs.fights.held(Instant::now()).into_values().collect();
+        self.with(|syncs| {
+            let before = syncs.remove(&name).map(|details| details.status);
+            let status = record.map(|record| record.status.clone()).or(before).unwrap_or_default();
+            let suspended = sync.spec.suspend;
+            let metadata = sync.metadata.clone();
+            syncs.insert(name, SyncDetails { metadata, suspended, status, clusters, fights });
+        });
+    }
+
+    /// A Sync is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        self.with(|syncs| syncs.remove(name));
+    }
+
+    /// All of it as JSON, which ends with a line break.
+    pub(crate) fn json(&self) -> String {
+        self.with(|syncs| {
+            let all: Vec<&SyncDetails> = syncs.values().collect();
+            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+        })
+    }
+
+    /// All of it as HTML.
+    pub(crate) fn html(&self) -> String {
+        let mut page = HEAD.to_owned();
+        self.with(|syncs| {
+            if syncs.is_empty() {
+                page += "<p>There are no Syncs.</p>\n";
+            }
+            for details in syncs.values() {
+                // Writing to a string does not fail.
+                let _ = details.write(&mut page);
+            }
+        });
+        page
+    }
+}
+
+/// The clusters that are not ready, or in which something is left behind, by name.
+fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
+    let mut all: BTreeMap<String, ClusterDetails> = BTreeMap::new();
+    let mut of = |name: &str, change: &dyn Fn(&mut ClusterDetails)| {
+        let cluster = all.entry(name.to_owned()).or_insert_with(|| ClusterDetails {
+            name: name.to_owned(),
+            state: "ready",
+            ..ClusterDetails::default()
+        });
+        change(cluster);
+    };
+    for (name, state, revision) in rollout(record) {
+        of(&name, &|cluster| (cluster.state, cluster.revision) = (state, revision.clone()));
+    }
+    for (name, drifted) in backoffs.drifted() {
+        of(name, &|cluster| {
+            (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
+            cluster.drift = Some(drifted.first.clone());
+        });
+    }
+    for (name, orphans) in backoffs.orphans_by_cluster().filter(|(_, orphans)| orphans.objects > 0) {
+        of(name, &|cluster| cluster.orphans = Some(orphans.objects));
+    }
+    let (now, instant) = (Timestamp::now(), Instant::now());
+    for (name, failing) in backoffs.failing() {
+        of(name, &|cluster| {
+            cluster.state = failing.cause.kind.state();
+            cluster.message = Some(failing.cause.message.clone());
+            cluster.failures = Some(failing.failures).filter(|_| failing.cause.kind != CauseKind::Elsewhere);
+            cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
+        });
+    }
+    all.into_values().collect()
+}
+
+/// The clusters that a rollout is updating or has not reached, with their states and revisions.
+fn rollout(record: &Record) -> Vec<(String, &'static str, Option<String>)> {
+    let target = record.rollout.as_ref().map(|rollout| rollout.target.as_str());
+    let staged = record.clusters.iter().filter_map(|(name, cluster)| {
+        let state = match (cluster.updating, cluster.applied) {
+            _ if cluster.failed.is_some() => "errApplied",
+            (Some(_), true) => "notReady",
+            (Some(_), false) => "waitApplied",
+            (None, _) if target.is_some() && cluster.revision.as_deref() != target => "pending",
+            (None, _) => return None,
+        };
+        Some((name.clone(), state, cluster.revision.clone()))
+    });
+    let tip = record.accepted.as_ref().map(|accepted| accepted.tip.as_str()).unwrap_or_default();
+    let placed = record.policies.values().flat_map(|rollout| &rollout.clusters);
+    let placed = placed.filter_map(|(name, cluster)| {
+        let state = match (cluster.is_open(), cluster.applied) {
+            _ if cluster.failed.is_some() => "errApplied",
+            (true, true) => "notReady",
+            (true, false) => "waitApplied",
+            (false, _) if cluster.revision != tip => "pending",
+            (false, _) => return None,
+        };
+        Some((name.to_string(), state, None))
+    });
+    staged.chain(placed).collect()
+}
+
+const HEAD: &str = "<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width\">
+<title>federate sync</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color-scheme: light dark; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid #8884; padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
+td { overflow-wrap: anywhere; }
+.bad { color: #c33; }
+</style>
+<h1>federate sync</h1>
+<p><a href=\"/syncs\">As JSON</a></p>
+";
+
+impl SyncDetails {
+    fn write(&self, page: &mut String) -> fmt::Result {
+        writeln!(page, "<h2>{}</h2>", Escaped(&self.metadata.full_name()))?;
+        if self.suspended {
+            writeln!(page, "<p>It is suspended.</p>")?;
+        }
+        let status = &self.status;
+        for condition in &status.conditions {
+            let class = if condition.reason == "ReconciliationSucceeded" { "" } else { " class=\"bad\"" };
+            let (kind, value) = (&condition.r#type, &condition.status);
+            let (reason, message) = (Escaped(&condition.reason), Escaped(&condition.message));
+            let since = condition.last_transition_time;
+            writeln!(page, "<p{class}>{kind}={value} since {since}: {reason}: {message}</p>")?;
+        }
+        let revisions =
+            [("Attempted", &status.last_attempted_revision), ("Applied", &status.last_applied_revision)];
+        for (what, revision) in revisions {
+            if let Some(revision) = revision {
+                writeln!(page, "<p>{what}: {}</p>", Escaped(revision))?;
+            }
+        }
+        if let Some(rollout) = &status.rollout {
+            let updated = count(rollout.updated, "cluster");
+            writeln!(page, "<p>Rollout: stage {}, {updated} updated</p>", Escaped(&rollout.stage))?;
+        }
+        self.write_clusters(page)?;
+        for fight in &self.fights {
+            writeln!(page, "<p class=\"bad\">{}</p>", Escaped(fight))?;
+        }
+        Ok(())
+    }
+
+    fn write_clusters(&self, page: &mut String) -> fmt::Result {
+        if let Some(counts) = &self.status.clusters {
+            let states = counts.states().into_iter().filter(|(_, number)| *number > 0);
+            let states: Vec<String> = states.map(|(state, number)| format!("{number} {state}")).collect();
+            writeln!(page, "<p>Clusters: {}</p>", states.join(", "))?;
+        }
+        if self.clusters.is_empty() {
+            return Ok(());
+        }
+        writeln!(page, "<table><tr><th>Cluster<th>State<th>Details<th>Next attempt")?;
+        for cluster in &self.clusters {
+            let (name, state) = (Escaped(&cluster.name), cluster.state);
+            write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&cluster.details().join("; ")))?;
+            if let Some(time) = cluster.retry_at {
+                write!(page, "{time:.0}")?;
+            }
+            writeln!(page)?;
+        }
+        writeln!(page, "</table>")
+    }
+}
+
+impl ClusterDetails {
+    fn details(&self) -> Vec<String> {
+        let failures = self.failures.filter(|failures| *failures > 1);
+        let failures = failures.map(|failures| format!("{failures} failures in a row"));
+        let drift = self.drifted.zip(self.drift.as_ref());
+        let drift = drift.map(|(objects, first)| format!("{} drifted: {first}", count(objects, "object")));
+        let orphans = self.orphans.map(|orphans| format!("{} left behind", count(orphans, "object")));
+        let revision = self.revision.as_ref().map(|revision| format!("at {revision}"));
+        self.message.clone().into_iter().chain(failures).chain(drift).chain(orphans).chain(revision).collect()
+    }
+}
+
+/// A text in HTML.
+struct Escaped<'t>(&'t str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => out.write_str("&amp;")?,
+                '<' => out.write_str("&lt;")?,
+                '>' => out.write_str("&gt;")?,
+                '"' => out.write_str("&quot;")?,
+                '\'' => out.write_str("&#39;")?,
+                c => out.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
