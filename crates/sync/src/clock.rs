@@ -30,9 +30,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Metadata;
     use crate::rollout::Rollout;
     use crate::rollout::progress::{Progress, Step};
-    use crate::state::Record;
     use crate::status::Status;
 
     #[test]
@@ -42,7 +42,8 @@ mod tests {
         let rollout: Rollout = serde_json::from_value(spec).unwrap();
         let clusters = vec!["c1".into()];
         let stages = [Clusters { name: "canary".to_owned(), clusters, max_concurrency: 1 }];
-        let mut record = Record::refused(&crate::api::Metadata::default(), 1, Status::default());
+        let metadata = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
+        let mut record = Record::refused(&metadata, 1, Status::default());
         let start = Progress::start("0123456789", None, &mut record.clusters);
         record.rollout = Some(start);
         let step = |record: &mut Record, now: Timestamp| {
