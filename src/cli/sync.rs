@@ -66,9 +66,6 @@ pub(super) struct Sync {
     #[arg(long)]
     once: bool,
 
-    #[command(flatten)]
-    listen: listen::ListenArgs,
-
     /// The allowed signers: OpenSSH's format, armored OpenPGP keys [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     allowed_signers: Option<PathBuf>,
@@ -84,6 +81,9 @@ pub(super) struct Sync {
     /// Log errors only; with --once, print only the results
     #[arg(long, short)]
     quiet: bool,
+
+    #[command(flatten)]
+    listen: listen::ListenArgs,
 
     #[command(flatten)]
     objects: objects::ObjectArgs,

@@ -17,18 +17,20 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     listen: Option<SocketAddr>,
 
-    /// Serve metrics for Prometheus at /metrics on this address (127.0.0.1:8080)
+    /// Serve /metrics for Prometheus on this address (127.0.0.1:8080)
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     metrics_listen: Option<SocketAddr>,
 
-    /// Serve the status page on this address (127.0.0.1:9441); as JSON at /syncs
+    /// Serve a status page on this address (127.0.0.1:9441)
     ///
-    /// The page shows each cluster that is not ready, with the reason. It names objects of all namespaces and has
-    /// no authentication: listen on loopback, and use `kubectl port-forward`.
+    /// The page shows each cluster that is not ready, with the reason; /syncs is the same as JSON. It names objects of
+    /// all namespaces and has no authentication: listen on loopback, and use `kubectl port-forward`.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     status_listen: Option<SocketAddr>,
 
-    /// Accept webhooks of GitHub, GitLab and others on this address; each starts a reconciliation
+    /// Accept webhooks on this address; each starts a reconciliation
+    ///
+    /// Those of GitHub, GitLab, and others that sign with HMAC are supported.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once", requires = "webhook_token")]
     webhook_listen: Option<SocketAddr>,
 
