@@ -71,15 +71,15 @@ impl StatusPage {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows what is known after a round, or after a comparison. Without a record, the status stays.
+    /// Shows what is known after a round, or after a comparison. Without a record, what was shown stays.
     pub(crate) fn show(&self, loaded: &Loaded, record: Option<&Record>, backoffs: &Backoffs) {
         let sync = &loaded.sync;
         let name = sync.metadata.full_name();
-        let clusters = record.map(|record| clusters(record, backoffs)).unwrap_or_default();
         let fights = backoffs.fights.held(Instant::now()).into_values().collect();
         self.with(|syncs| {
-            let before = syncs.remove(&name).map(|details| details.status);
-            let status = record.map(|record| record.status.clone()).or(before).unwrap_or_default();
+            let before = syncs.remove(&name).map(|details| (details.status, details.clusters));
+            let now = record.map(|record| (record.status.clone(), clusters(record, backoffs)));
+            let (status, clusters) = now.or(before).unwrap_or_default();
             let suspended = sync.spec.suspend;
             let metadata = sync.metadata.clone();
             syncs.insert(name, SyncDetails { metadata, suspended, status, clusters, fights });
@@ -104,7 +104,7 @@ impl StatusPage {
         let mut page = HEAD.to_owned();
         self.with(|syncs| {
             if syncs.is_empty() {
-                page += "<p>There are no Syncs.</p>\n";
+                page += "<p>This process runs no Syncs. Another replica may lead.</p>\n";
             }
             for details in syncs.values() {
                 // Writing to a string does not fail.
