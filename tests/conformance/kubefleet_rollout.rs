@@ -1,25 +1,18 @@
 //! `KubeFleet`'s cases of how a placement is rolled out: rounds of a rolling update, stages, and evictions.
 //!
-//! Stages are read from the explanation of a placement. Rounds and evictions start from the conditions of bindings on
-//! a hub, which are neither in a repo nor in the memory of a plan; so the verify calls the library's functions.
+//! All are read from the explanation of the placement. Rounds and evictions start from the bindings on a hub, which the
+//! memory of a plan contains after `federate snapshot`.
 
+use federate_dialect::Previous;
 use federate_dialect::rollout::Rollout;
 use federate_engine::Settings;
-use federate_kubefleet::Behaviour;
-use federate_kubefleet::rollout::row::Row;
-use federate_kubefleet::rollout::{budget, rolling};
-use federate_kubernetes::Object;
-use federate_repo::{Config, Repo};
+use federate_repo::Config;
 use serde_json::{Value, json};
 
 use crate::diff::compare;
 use crate::run;
 
 const PLACEMENTS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlacement"];
-
-fn claimed<'a>(repo: &'a Repo, kinds: &'a [&str]) -> impl Iterator<Item = &'a Object> {
-    repo.claimed.iter().map(|c| &c.object).filter(|o| kinds.contains(&o.id.kind.as_str()))
-}
 
 /// The stages of an update strategy, from the explanation of a placement that picks the clusters by name.
 pub(crate) fn staged(case: &Value) -> Result<(), String> {
@@ -32,7 +25,8 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
             "policy": {"placementType": "PickFixed", "clusterNames": case["selected"]},
         },
     }));
-    let rollout = explained(&files.into(), "crp-main").ok_or("there is no explanation")?;
+    let rollout =
+        explained(&files.into(), &Settings::default(), "crp-main").ok_or("there is no explanation")?;
     let [staged] = rollout.staged.as_slice() else { return Err("there is not one strategy".to_owned()) };
     let got = match &staged.stages {
         Err(error) => json!({"error": error}),
@@ -42,8 +36,8 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
 }
 
 /// The rollout of a placement, as it is explained.
-fn explained(files: &Value, placement: &str) -> Option<Rollout> {
-    let (_, explained) = run::run_with(files, &Settings::default(), Config::default(), |engine, plan| {
+fn explained(files: &Value, settings: &Settings, placement: &str) -> Option<Rollout> {
+    let (_, explained) = run::run_with(files, settings, Config::default(), |engine, plan| {
         let row = plan
             .placements
             .iter()
@@ -53,50 +47,50 @@ fn explained(files: &Value, placement: &str) -> Option<Rollout> {
     explained?.rollout
 }
 
-pub(crate) fn rollout(case: &Value) -> Result<(), String> {
-    let repo = run::repo(case);
-    let placement = claimed(&repo, &PLACEMENTS).next().expect("a placement");
-    let rows: Vec<Row> = serde_json::from_value(case["bindings"].clone()).expect("rows");
-    let now = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
-    let got = match rolling::next(placement, &rows, now, &Behaviour::newest())
-        .expect("a placement that can be read")
-    {
-        rolling::Next::Cleanup => json!({"waitForCleanup": true}),
-        rolling::Next::Round(round) => json!({
-            "update": round.update,
-            "blocked": round.blocked,
-            "upToDate": round.up_to_date,
-            "needRoll": round.need_roll,
-            "waitSeconds": round.wait.as_secs(),
-        }),
+/// The explanation of a placement whose bindings on the hub are remembered.
+fn on_hub(case: &Value, bindings: &[Value]) -> Result<Rollout, String> {
+    let files = case["files"].as_array().expect("a list");
+    let placement = files.iter().find(|file| PLACEMENTS.iter().any(|kind| file["kind"] == *kind));
+    let placement = placement.expect("a placement");
+    let counted = bindings.iter().filter(|b| b["state"] != "Unscheduled" && b["deleting"] != true);
+    let clusters: Vec<Value> = counted.map(|b| json!({"name": b["cluster"]})).collect();
+    let (spec, name) = (&placement["spec"], placement["metadata"]["name"].as_str().expect("a name"));
+    let previous = json!({"placements": [{
+        "object": {"apiVersion": placement["apiVersion"], "kind": placement["kind"], "name": name},
+        "clusters": clusters,
+        "memory": {"policy": spec["policy"], "bindings": bindings},
+    }]});
+    let settings = Settings {
+        now: case["now"].as_str().map(|now| now.parse().expect("a time")),
+        previous: Previous::new(serde_json::from_value(previous).expect("a plan")),
+        ..Settings::default()
     };
-    compare(&case["expect"], &got)
+    explained(&case["files"], &settings, name).ok_or_else(|| "there is no explanation".to_owned())
 }
 
-/// Whether a cluster may be evicted. Where every cluster is available, the explanation says it, too.
+/// The next round of a rolling update, from the explanation of a placement whose bindings are remembered.
+pub(crate) fn rollout(case: &Value) -> Result<(), String> {
+    let mut bindings = case["bindings"].as_array().expect("a list").clone();
+    for binding in &mut bindings {
+        // Every object on a hub has a generation; it is recorded where conditions refer to it.
+        let binding = binding.as_object_mut().expect("an object");
+        binding.entry("generation").or_insert_with(|| 1.into());
+    }
+    let next = on_hub(case, &bindings)?.next.ok_or("the next round is not explained")?;
+    compare(&case["expect"], &serde_json::to_value(next).expect("a value"))
+}
+
+/// Whether a cluster may be evicted, from the explanation of a placement whose bindings are available or not.
 pub(crate) fn eviction(case: &Value) -> Result<(), String> {
-    let repo = run::repo(case);
-    let of = |kind| claimed(&repo, kind).next();
-    let placement = of(&PLACEMENTS).expect("a placement");
-    let budget = of(&["ClusterResourcePlacementDisruptionBudget"]);
-    let available: Vec<bool> = serde_json::from_value(case["available"].clone()).expect("a list");
-    let eviction = budget::eviction(placement, budget, &available).expect("objects that can be read");
-    let got = json!({"evictionAllowed": eviction.allowed, "availablePlacements": eviction.available});
-    compare(&case["expect"], &got)?;
-    if !available.iter().all(|is| *is) || budget.is_none() {
-        return Ok(());
-    }
-    let mut files = case["files"].as_array().expect("a list").clone();
-    files.extend((0..available.len()).map(|index| {
-        json!({"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster",
-            "metadata": {"name": format!("m{index}")}})
-    }));
-    let rollout = explained(&files.into(), &placement.id.name).ok_or("there is no explanation")?;
-    let explained = rollout.eviction.ok_or("the budget is not explained")?;
-    if usize::try_from(explained.available_placements) != Ok(available.len()) {
-        // The placement does not pick that many clusters.
-        return Ok(());
-    }
+    let available = case["available"].as_array().expect("a list").iter().enumerate();
+    let bindings: Vec<Value> = available
+        .map(|(index, available)| {
+            let status = if *available == true { "True" } else { "False" };
+            json!({"cluster": format!("m{index}"), "state": "Bound", "generation": 1, "conditions": [
+                {"type": "Available", "status": status, "observedGeneration": 1}]})
+        })
+        .collect();
+    let explained = on_hub(case, &bindings)?.eviction.ok_or("the budget is not explained")?;
     let got = json!({
         "evictionAllowed": explained.eviction_allowed, "availablePlacements": explained.available_placements,
     });

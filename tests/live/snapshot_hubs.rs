@@ -124,7 +124,7 @@ fn a_hub_of_kubefleet_says_where_objects_are() {
         placement,
         json!({"metadata": {"name": "shop", "generation": 1}, "spec": {
         "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
-        "policy": {"placementType": "PickAll"}}}),
+        "policy": {"placementType": "PickAll"}}, "status": {"observedResourceIndex": "1"}}),
     );
     let labels = json!({"kubernetes-fleet.io/parent-CRP": "shop", "kubernetes-fleet.io/is-latest-snapshot": "true",
         "kubernetes-fleet.io/policy-index": "0"});
@@ -139,10 +139,14 @@ fn a_hub_of_kubefleet_says_where_objects_are() {
         &sandbox,
         binding,
         json!({"metadata": {"name": "shop-m1", "labels": {"kubernetes-fleet.io/parent-CRP": "shop"}},
+        "status": {"conditions": [{"type": "Available", "status": "True", "reason": "AllWorkAreAvailable",
+            "message": "all", "observedGeneration": 1, "lastTransitionTime": "2026-11-22T10:00:00Z"}]},
         "spec": {"state": "Bound", "targetCluster": "m1", "schedulingPolicySnapshotName": "shop-0",
             "resourceSnapshotName": "shop-0-snapshot", "clusterDecision": {"clusterName": "m1", "selected": true, "reason": "picked"}}}),
     );
     let (said, plan) = snapshot(&sandbox);
     assert!(said.contains("kubefleet: 1 cluster and 1 placement in snapshot"), "{said}");
     assert!(plan.contains("ClusterResourcePlacement") && plan.contains("  - name: m1\n"), "{plan}");
+    assert!(plan.contains("resources: old") && plan.contains("AllWorkAreAvailable"), "{plan}");
+    assert!(!plan.contains("message"), "{plan}");
 }

@@ -10,6 +10,9 @@ pub struct Rollout {
     /// The first round of a rolling update; `None` where the placement is not rolled out that way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingRound>,
+    /// What a rolling update does next with the placement's bindings on the hub, where the memory has their state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextRound>,
     /// The stages by each strategy for staged updates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<StagedRollout>,
@@ -28,6 +31,32 @@ pub struct RollingRound {
     pub update: Vec<ClusterName>,
     /// The clusters that wait until others are available.
     pub blocked: Vec<ClusterName>,
+}
+
+/// What a rolling update does next, given how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NextRound {
+    /// Nothing until a binding that is being deleted is gone.
+    #[serde(rename_all = "camelCase")]
+    Cleanup {
+        /// Always true.
+        wait_for_cleanup: bool,
+    },
+    /// A round.
+    #[serde(rename_all = "camelCase")]
+    Round {
+        /// The clusters that are updated, bound or removed at once, in order.
+        update: Vec<ClusterName>,
+        /// The clusters that wait until others are available.
+        blocked: Vec<ClusterName>,
+        /// The clusters that have the latest resources.
+        up_to_date: Vec<ClusterName>,
+        /// Whether there is anything to do, at once or later.
+        need_roll: bool,
+        /// The seconds until the next check.
+        wait_seconds: i64,
+    },
 }
 
 /// The stages by one strategy.
@@ -53,7 +82,8 @@ pub struct Stage {
     pub max_concurrency: i64,
 }
 
-/// Whether a disruption budget allows an eviction while every cluster is available.
+/// Whether a disruption budget allows an eviction; while every cluster is available, unless the memory says how the
+/// bindings are on the hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionVerdict {
@@ -63,6 +93,8 @@ pub struct EvictionVerdict {
     pub eviction_allowed: bool,
     /// How many clusters are available.
     pub available_placements: i64,
+    /// How many clusters the placement has.
+    pub total_placements: usize,
 }
 
 /// One wave: its objects are applied in parallel, after those of the wave before.

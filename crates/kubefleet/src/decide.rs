@@ -43,8 +43,9 @@ pub(super) struct Before {
 impl Before {
     fn new(subject: &Subject<'_>, clusters: &[Cluster], previous: Option<&Placement>) -> Self {
         let Memory { policy, bindings, .. } = previous.map(Memory::of).unwrap_or_default();
+        let live = bindings.iter().flatten().filter(|binding| !binding.deleting);
         let bindings: BTreeMap<&str, &Binding> =
-            bindings.iter().flatten().rev().map(|binding| (binding.cluster.as_ref(), binding)).collect();
+            live.rev().map(|binding| (binding.cluster.as_ref(), binding)).collect();
         // Without an earlier policy the rows count as made under this one.
         let same = policy
             .as_ref()

@@ -28,7 +28,7 @@ pub(super) fn explain<'a>(
         .collect();
     let outcome = decision.outcome.as_ref().ok();
     let is_placement = *object == subject.object.id;
-    let rollout = is_placement.then(|| rollout::rollout(plane, subject, &decision));
+    let rollout = is_placement.then(|| rollout::rollout(plane, subject, &decision, previous));
     let mut steps = steps(plane, subject, &decision);
     if let Some(rollout) = &rollout {
         steps.extend(rollout::sentences(plane, subject, rollout));

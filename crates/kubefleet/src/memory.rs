@@ -6,11 +6,12 @@
 
 use federate_dialect::Placement;
 use federate_dialect::memory::or_default;
+use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::rollout::row::State;
+use crate::rollout::row::{Resources, Row, State};
 
 /// The memory of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,23 @@ pub(crate) struct Binding {
     /// Whether it was made under a policy before the one that is remembered.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub obsolete: bool,
+    /// Its generation, if it was read from a hub.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Which resources it has, if that is known.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Whether the hub is deleting it.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+    /// How its rollout is going, on the hub.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        serialize_with = "without_messages",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub conditions: Vec<Condition>,
 }
 
 /// The clusters to which one placement sends an object.
@@ -71,8 +89,50 @@ impl Memory {
 impl Binding {
     /// A binding without scores.
     pub(crate) fn new(cluster: ClusterName, state: State) -> Self {
-        Self { cluster, state, affinity_score: None, topology_spread_score: None, obsolete: false }
+        Self {
+            cluster,
+            state,
+            affinity_score: None,
+            topology_spread_score: None,
+            obsolete: false,
+            generation: None,
+            resources: None,
+            deleting: false,
+            conditions: Vec::new(),
+        }
     }
+
+    /// The binding as rollouts read it. Resources that are not known count as old.
+    pub(crate) fn row(&self) -> Row {
+        Row {
+            cluster: self.cluster.clone(),
+            state: self.state,
+            resources: self.resources.unwrap_or_default(),
+            deleting: self.deleting,
+            generation: self.generation.unwrap_or_default(),
+            conditions: self.conditions.clone(),
+        }
+    }
+}
+
+/// No rule reads messages, and they change more often than anything else.
+fn without_messages<S: Serializer>(conditions: &[Condition], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kept<'c> {
+        r#type: &'c str,
+        status: &'c str,
+        reason: &'c str,
+        last_transition_time: Option<jiff::Timestamp>,
+        observed_generation: i64,
+    }
+    serializer.collect_seq(conditions.iter().map(|condition| Kept {
+        r#type: &condition.kind,
+        status: &condition.status,
+        reason: &condition.reason,
+        last_transition_time: condition.last_transition_time,
+        observed_generation: condition.observed_generation,
+    }))
 }
 
 fn bound() -> State {
@@ -112,7 +172,9 @@ mod tests {
             "bindings": [
                 {"cluster": "a", "state": "Bound", "affinityScore": 10, "topologySpreadScore": 0},
                 {"cluster": "b", "state": "Scheduled", "obsolete": true},
-                {"cluster": "c", "state": "Unscheduled"},
+                {"cluster": "c", "state": "Unscheduled", "generation": 2, "resources": "latest", "deleting": true,
+                 "conditions": [{"type": "Available", "status": "True", "reason": "AllWorkAreAvailable",
+                    "lastTransitionTime": "2026-11-20T12:00:00Z", "observedGeneration": 2}]},
             ],
             "placements": [{"policy": row().object, "clusters": ["a", "b"]}],
         });

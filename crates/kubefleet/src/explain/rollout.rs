@@ -1,37 +1,48 @@
 //! The rollout of a placement: clusters by its strategy, by stages, by waves; and the same in sentences.
+//!
+//! Facts: the rollout controller reads the bindings as they are on the hub, whatever the scheduler decides next. A
+//! snapshot of the hub brings their state in the memory of the placement.
 
 use jiff::Timestamp;
 
 use super::super::decide::Decision;
+use super::super::memory::{Binding, Memory};
 use super::super::rollout::rolling::{self, Next, Round};
 use super::super::rollout::row::{Resources, Row, State};
 use super::super::rollout::{api::is_external, budget, staged};
 use super::super::schedule;
 use super::super::version::ResourceSnapshots;
 use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, waves};
-use federate_dialect::rollout::{EvictionVerdict, RollingRound, Rollout, Stage, StagedRollout, Wave};
+use federate_dialect::Previous;
+use federate_dialect::rollout::{
+    EvictionVerdict, NextRound, RollingRound, Rollout, Stage, StagedRollout, Wave,
+};
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
 
 /// The most names in one sentence.
 const SHOWN: usize = 8;
 
-/// The rollout of a placement to clusters that do not have it yet.
+/// The rollout of a placement to clusters that do not have it yet, and of what is on its way on the hub.
 pub(super) fn rollout(
     plane: &KubeFleetPlane<'_>,
     subject: &Subject<'_>,
     decision: &Decision<'_, '_>,
+    previous: &Previous,
 ) -> Rollout {
     let behaviour = &plane.behaviour;
+    let now = plane.input.now.unwrap_or_default();
+    let bindings = on_hub(subject, previous);
     let others = || plane.input.repo.claimed(NAME, Role::Other);
     let strategies = others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
     let budget =
         others().find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == subject.object.id.name);
     let waves = waves::waves(subject.items.iter().map(|item| &item.id)).into_iter();
     Rollout {
-        rolling: rolling(subject, decision, plane.input.now.unwrap_or_default(), behaviour),
+        rolling: rolling(subject, decision, now, behaviour),
+        next: next(subject, &bindings, now, behaviour),
         staged: strategies.map(|strategy| stages(strategy, decision, behaviour)).collect(),
-        eviction: budget.and_then(|budget| eviction(subject.object, budget, decision)),
+        eviction: budget.and_then(|budget| eviction(subject.object, budget, decision, &bindings)),
         waves: waves
             .map(|(wave, objects)| Wave { wave, objects: objects.into_iter().cloned().collect() })
             .collect(),
@@ -66,6 +77,32 @@ fn rolling(
     }
 }
 
+/// The bindings as they were on the hub; empty where the memory does not say how they were.
+fn on_hub(subject: &Subject<'_>, previous: &Previous) -> Vec<Binding> {
+    let bindings = previous.of(&subject.object.id).map(Memory::of).and_then(|memory| memory.bindings);
+    bindings.filter(|all| all.iter().any(|one| one.generation.is_some())).unwrap_or_default()
+}
+
+/// The next round with the bindings of the hub, where it is known which resources they have.
+fn next(
+    subject: &Subject<'_>,
+    bindings: &[Binding],
+    now: Timestamp,
+    behaviour: &Behaviour,
+) -> Option<NextRound> {
+    let unknown = |binding: &Binding| binding.state == State::Bound && binding.resources.is_none();
+    if bindings.is_empty() || bindings.iter().any(unknown) || is_external(subject.object) {
+        return None;
+    }
+    let rows: Vec<Row> = bindings.iter().map(Binding::row).collect();
+    Some(match rolling::next(subject.object, &rows, now, behaviour).ok()? {
+        Next::Cleanup => NextRound::Cleanup { wait_for_cleanup: true },
+        Next::Round(Round { update, blocked, up_to_date, need_roll, wait }) => {
+            NextRound::Round { update, blocked, up_to_date, need_roll, wait_seconds: wait.as_secs() }
+        }
+    })
+}
+
 fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour) -> StagedRollout {
     let picked: Vec<&Cluster> = decision.placed().map(|(cluster, _)| cluster).collect();
     let stage = |stage: staged::Stage| Stage {
@@ -82,14 +119,24 @@ fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour)
     }
 }
 
-/// What a budget permits while every cluster is available.
-fn eviction(placement: &Object, budget: &Object, decision: &Decision<'_, '_>) -> Option<EvictionVerdict> {
-    let available = vec![true; decision.placed().count()];
+/// What a budget permits with the bindings of the hub; without these, while every cluster is available.
+fn eviction(
+    placement: &Object,
+    budget: &Object,
+    decision: &Decision<'_, '_>,
+    bindings: &[Binding],
+) -> Option<EvictionVerdict> {
+    let available = if bindings.is_empty() {
+        vec![true; decision.placed().count()]
+    } else {
+        bindings.iter().map(|binding| binding.row().available()).collect()
+    };
     let eviction = budget::eviction(placement, Some(budget), &available).ok()?;
     Some(EvictionVerdict {
         budget: budget.id.clone(),
         eviction_allowed: eviction.allowed,
         available_placements: eviction.available,
+        total_placements: available.len(),
     })
 }
 
@@ -97,6 +144,7 @@ fn eviction(placement: &Object, budget: &Object, decision: &Decision<'_, '_>) ->
 pub(super) fn sentences(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, rollout: &Rollout) -> Vec<String> {
     let behaviour = &plane.behaviour;
     let mut lines: Vec<String> = rollout.rolling.iter().map(round).collect();
+    lines.extend(rollout.next.iter().map(next_round));
     if is_external(subject.object) {
         lines.extend(external(behaviour));
     }
@@ -117,7 +165,13 @@ pub(super) fn sentences(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, rollo
     }
     lines.extend(rollout.eviction.iter().map(|eviction| {
         let permits = if eviction.eviction_allowed { "permits an eviction" } else { "permits no eviction" };
-        format!("{} {permits} while all are available", eviction.budget)
+        let (available, all) = (eviction.available_placements, eviction.total_placements);
+        let some = if usize::try_from(available) == Ok(all) {
+            "all are".to_owned()
+        } else {
+            format!("{available} of {all} are")
+        };
+        format!("{} {permits} while {some} available", eviction.budget)
     }));
     lines.extend(rollout.waves.iter().map(|Wave { wave, objects }| {
         let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
@@ -133,6 +187,26 @@ fn round(RollingRound { update, blocked }: &RollingRound) -> String {
         (true, false) => format!("rollout: {} wait until others are available", named(blocked)),
         (false, false) => format!("rollout: first {}, then {}", named(update), named(blocked)),
     }
+}
+
+fn next_round(next: &NextRound) -> String {
+    let NextRound::Round { update, blocked, up_to_date, need_roll, wait_seconds } = next else {
+        return "on the hub: the rollout waits until a binding that is being deleted is gone".to_owned();
+    };
+    let mut line = if *need_roll {
+        format!("on the hub: the next round updates {}", named(update))
+    } else {
+        "on the hub: everything is rolled out".to_owned()
+    };
+    for (clusters, what) in [(blocked, "must wait"), (up_to_date, "up to date")] {
+        if !clusters.is_empty() {
+            line.push_str(&format!("; {what}: {}", named(clusters)));
+        }
+    }
+    if *need_roll && *wait_seconds > 0 {
+        line.push_str(&format!("; the next check is after {wait_seconds} s"));
+    }
+    line
 }
 
 /// What an update run sends, and whether the strategy can be changed.

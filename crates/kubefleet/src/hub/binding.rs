@@ -35,6 +35,8 @@ pub struct Binding {
     pub generation: i64,
     /// The policy snapshot that it was picked under.
     pub policy_snapshot: String,
+    /// The resource snapshot that is released to it; empty before.
+    pub resource_snapshot: String,
     /// Why it was picked.
     pub decision: Decision,
     /// Its finalizers.
@@ -76,6 +78,7 @@ struct Spec {
     state: State,
     target_cluster: String,
     scheduling_policy_snapshot_name: String,
+    resource_snapshot_name: String,
     cluster_decision: Decision,
 }
 
@@ -94,6 +97,7 @@ impl Binding {
             deleting: object.deleting(),
             generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
             policy_snapshot: spec.scheduling_policy_snapshot_name,
+            resource_snapshot: spec.resource_snapshot_name,
             decision: spec.cluster_decision,
             finalizers: finalizers.map_or(Ok(Vec::new()), Vec::deserialize)?,
             conditions: conditions.map_or(Ok(Vec::new()), Vec::deserialize)?,
@@ -110,10 +114,16 @@ impl Binding {
             deleting: false,
             generation: 1,
             policy_snapshot: snapshot.to_owned(),
+            resource_snapshot: String::new(),
             decision,
             finalizers: vec![CLEANUP.to_owned()],
             conditions: Vec::new(),
         }
+    }
+
+    /// Whether it counts as a placement in its cluster.
+    pub(super) fn counts(&self) -> bool {
+        !self.deleting && self.state != State::Unscheduled
     }
 
     /// Unschedules the row.

@@ -14,10 +14,12 @@ use crate::{Behaviour, NAME, PLACEMENT_GROUP, cluster};
 
 pub mod binding;
 mod cycle;
+mod released;
 pub mod snapshot;
 
 pub use binding::{Binding, Decision, State};
 pub use cycle::Run;
+use released::Released;
 pub use snapshot::{Snapshot, SnapshotStatus};
 
 /// The label that names the placement of a binding or snapshot.
@@ -93,6 +95,8 @@ pub(crate) const HUB_KINDS: [HubKinds; 2] = [
             "ResourceBinding",
             "ClusterSchedulingPolicySnapshot",
             "SchedulingPolicySnapshot",
+            "ClusterResourceOverrideSnapshot",
+            "ResourceOverrideSnapshot",
         ],
     },
 ];
@@ -142,11 +146,11 @@ pub fn memory_of(objects: &[Object]) -> Result<Plan, Error> {
     });
     let mut rows = Vec::new();
     for placement in placements {
-        let mut bindings = bindings(&placement.id, objects)?;
-        bindings.retain(|binding| !binding.deleting && binding.state != State::Unscheduled);
-        let snapshot = policy_of(&placement.id, objects, &bindings)?;
-        if let Some(snapshot) = snapshot {
-            rows.push(remembered(&placement.id, &snapshot, &bindings));
+        let bindings = bindings(&placement.id, objects)?;
+        let counted: Vec<&Binding> = bindings.iter().filter(|binding| binding.counts()).collect();
+        if let Some(snapshot) = policy_of(&placement.id, objects, &counted)? {
+            let released = Released::of(placement, objects);
+            rows.push(remembered(&placement.id, &snapshot, &bindings, &released));
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
@@ -158,7 +162,7 @@ pub fn memory_of(objects: &[Object]) -> Result<Plan, Error> {
 fn policy_of(
     placement: &ObjectRef,
     objects: &[Object],
-    bindings: &[Binding],
+    bindings: &[&Binding],
 ) -> Result<Option<Snapshot>, Error> {
     let mut all = Vec::new();
     for object in snapshots(placement, objects) {
@@ -171,17 +175,28 @@ fn policy_of(
     Ok(at.map(|at| all.swap_remove(at)))
 }
 
-/// A placement's row. What a binding is remembered for has the keys of the memory that a plan has.
-fn remembered(placement: &ObjectRef, snapshot: &Snapshot, bindings: &[Binding]) -> Placement {
+/// A placement's row. What a binding is remembered for has the keys of the memory that a plan has. Bindings that do not
+/// count are remembered for rollouts only.
+fn remembered(
+    placement: &ObjectRef,
+    snapshot: &Snapshot,
+    bindings: &[Binding],
+    released: &Released<'_>,
+) -> Placement {
     let mut row = Placement::new(NAME, placement.clone(), Some(placement.clone()));
-    let placed = bindings.iter().map(|b| Placed { name: b.cluster.clone(), replicas: None });
-    let mut placed: Vec<Placed> = placed.collect();
+    let counted = bindings.iter().filter(|binding| binding.counts());
+    let mut placed: Vec<Placed> =
+        counted.map(|b| Placed { name: b.cluster.clone(), replicas: None }).collect();
     placed.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = placed.into_iter().collect();
     let binding = |binding: &Binding| memory::Binding {
         affinity_score: binding.decision.score.map(|score| score.affinity),
         topology_spread_score: binding.decision.score.map(|score| score.topology),
         obsolete: binding.policy_snapshot != snapshot.name,
+        generation: Some(binding.generation),
+        resources: released.to(binding),
+        deleting: binding.deleting,
+        conditions: binding.conditions.clone(),
         ..memory::Binding::new(binding.cluster.clone(), binding.state)
     };
     let (policy, bindings) = (snapshot.policy_as_written(), bindings.iter().map(binding).collect());

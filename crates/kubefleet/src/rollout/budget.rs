@@ -10,15 +10,15 @@ use federate_kubernetes::Object;
 
 /// The verdict on an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Eviction {
+pub(crate) struct Eviction {
     /// Whether the eviction is allowed.
-    pub allowed: bool,
+    pub(crate) allowed: bool,
     /// The number of available rows.
-    pub available: i64,
+    pub(crate) available: i64,
 }
 
 /// Whether a cluster may be evicted from `placement`, whose rows are `available` or not.
-pub fn eviction(
+pub(crate) fn eviction(
     placement: &Object,
     budget: Option<&Object>,
     available: &[bool],

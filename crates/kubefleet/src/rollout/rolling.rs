@@ -13,11 +13,11 @@ use crate::api::{PlacementType, Policy};
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a round waits for a row that is being deleted.
-pub const CLEANUP: SignedDuration = SignedDuration::from_secs(5);
+pub(crate) const CLEANUP: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a rolling update does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP`].
     Cleanup,
     /// A round.
@@ -26,17 +26,17 @@ pub enum Next {
 
 /// One round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub(crate) struct Round {
     /// The clusters that are updated now, in order.
-    pub update: Vec<ClusterName>,
+    pub(crate) update: Vec<ClusterName>,
     /// The clusters that are out of date, but must wait.
-    pub blocked: Vec<ClusterName>,
+    pub(crate) blocked: Vec<ClusterName>,
     /// The clusters that are up to date.
-    pub up_to_date: Vec<ClusterName>,
+    pub(crate) up_to_date: Vec<ClusterName>,
     /// Whether there is anything to do, now or later.
-    pub need_roll: bool,
+    pub(crate) need_roll: bool,
     /// When the next check is.
-    pub wait: SignedDuration,
+    pub(crate) wait: SignedDuration,
 }
 
 /// The rows by their possible actions.
@@ -50,7 +50,7 @@ struct Candidates<'r> {
 }
 
 /// Computes the next round, for rows in the order of their clusters.
-pub fn next(
+pub(crate) fn next(
     placement: &Object,
     rows: &[Row],
     now: Timestamp,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::Behaviour;
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::condition::{self, Condition};
-use federate_kubernetes::selector::null_default;
 
 /// The state of the decision about a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +23,9 @@ pub enum State {
 }
 
 /// The version of the resources of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Resources {
+pub(crate) enum Resources {
     /// The newest.
     Latest,
     /// Earlier ones, or none.
@@ -35,25 +34,20 @@ pub enum Resources {
 }
 
 /// A row.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Row {
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
     /// Its cluster.
-    pub cluster: ClusterName,
+    pub(crate) cluster: ClusterName,
     /// The state of the decision.
-    pub state: State,
+    pub(crate) state: State,
     /// The version of its resources.
-    #[serde(default)]
-    pub resources: Resources,
+    pub(crate) resources: Resources,
     /// Whether it is being deleted.
-    #[serde(default)]
-    pub deleting: bool,
+    pub(crate) deleting: bool,
     /// Its generation.
-    #[serde(default)]
-    pub generation: i64,
+    pub(crate) generation: i64,
     /// Its conditions.
-    #[serde(default, deserialize_with = "null_default")]
-    pub conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// Whether a row is ready.
@@ -80,6 +74,11 @@ pub(crate) fn failed(conditions: &[Condition], generation: i64, behaviour: &Beha
 impl Row {
     fn condition(&self, kind: &str) -> Option<&Condition> {
         condition::current(&self.conditions, kind, self.generation)
+    }
+
+    /// Whether everything is available in the cluster.
+    pub(crate) fn available(&self) -> bool {
+        self.condition("Available").is_some_and(Condition::is_true)
     }
 
     /// Whether the cluster reports differences instead of applying.
