@@ -1,6 +1,7 @@
 //! Equality as the cases mean it, and a readable difference where there is none.
 
 use serde_json::Value;
+use similar::Algorithm;
 
 /// The value with keys sorted and whole floats as integers, so that equal documents are equal values.
 pub(crate) fn normal(value: &Value) -> Value {
@@ -32,6 +33,13 @@ pub(crate) fn compare(want: &Value, got: &Value) -> Result<(), String> {
     }
     let pretty = |v: &Value| serde_json::to_string_pretty(v).expect("JSON prints");
     let (want, got) = (pretty(&want), pretty(&got));
-    let diff = similar::TextDiff::from_lines(&want, &got);
-    Err(diff.unified_diff().context_radius(4).header("want", "got").to_string())
+    let [want, got]: [Vec<&str>; 2] = [&want, &got].map(|text| text.lines().collect());
+    let mut diff = "--- want\n+++ got\n".to_owned();
+    for hunk in similar::group_diff_ops(similar::capture_diff_slices(Algorithm::Myers, &want, &got), 4) {
+        for change in hunk.iter().flat_map(|operation| operation.iter_changes(&want, &got)) {
+            diff.push_str(&format!("{}{}\n", change.tag(), change.value()));
+        }
+        diff.push_str("…\n");
+    }
+    Err(diff)
 }

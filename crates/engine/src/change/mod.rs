@@ -27,6 +27,7 @@ mod paths;
 mod placements;
 mod pruned;
 mod secret;
+mod sequence;
 
 pub use notation::readable;
 pub use objects::{ObjectChange, ObjectChangeKind};

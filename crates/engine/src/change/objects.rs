@@ -10,11 +10,10 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::placements::{PlacementChange, Share};
 use super::secret::{self, DigestKey};
-use super::{PathChange, paths};
+use super::{PathChange, paths, sequence};
 use crate::Manifest;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
@@ -253,11 +252,7 @@ impl ManifestPair {
         match &self.values {
             [None, _] => every("+", to),
             [_, None] => every("-", from),
-            _ => TextDiff::from_lines(from, to)
-                .unified_diff()
-                .context_radius(CONTEXT)
-                .missing_newline_hint(false)
-                .to_string(),
+            _ => sequence::unified(from, to, CONTEXT),
         }
     }
 }

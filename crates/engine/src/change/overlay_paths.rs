@@ -3,9 +3,10 @@
 //! The walk is the same as in `paths.rs`, so that both use the same paths.
 
 use serde_json::{Map, Value};
-use similar::{Algorithm, DiffOp};
+use similar::DiffOp;
 
 use super::keys::{Key, Matching, identity, matching, plain};
+use super::sequence;
 use federate_kubernetes::pointer;
 
 /// Returns `from` with the values of `to` at all paths that differ and for which `selects` returns true.
@@ -108,9 +109,8 @@ impl<'v> Walk<'v, '_> {
     }
 
     fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) -> Vec<Value> {
-        let text = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
         let mut merged = Vec::new();
-        for op in similar::capture_diff_slices(Algorithm::Myers, &text(from), &text(to)) {
+        for op in sequence::values(from, to) {
             let (old, new) = (op.old_range(), op.new_range());
             if let DiffOp::Equal { .. } = op {
                 merged.extend(from[old].iter().cloned());

@@ -21,9 +21,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use similar::{Algorithm, DiffOp};
+use similar::DiffOp;
 
 use super::keys::{Key, Matching, identity, matching, plain};
+use super::sequence;
 use federate_kubernetes::pointer;
 
 /// A field that differs.
@@ -142,8 +143,7 @@ impl<'v> Walk<'v> {
     }
 
     fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) {
-        let text = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
-        for op in similar::capture_diff_slices(Algorithm::Myers, &text(from), &text(to)) {
+        for op in sequence::values(from, to) {
             let (old, new) = match op {
                 DiffOp::Equal { .. } => continue,
                 op => (op.old_range(), op.new_range()),
