@@ -442,3 +442,18 @@ fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
     let ran = sandbox.run(&format!("plan --rev {links}")).code(2);
     assert!(ran.err.contains("passes through too many links"), "{ran:#?}");
 }
+
+#[test]
+fn links_with_a_nul_lead_nowhere() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let mut builder = repository.treebuilder(None).unwrap();
+    for (name, target) in [("a.yaml", &b"b\0c.yaml"[..]), ("folder", b"n\0/..")] {
+        builder.insert(name, repository.blob(target).unwrap(), 0o120_000).unwrap();
+    }
+    let links = commit_tree(&repository, builder.write().unwrap());
+    let ran = sandbox.run(&format!("plan --rev {links}")).code(2);
+    assert!(ran.err.contains("a.yaml") && !ran.err.contains("panicked"), "{ran:#?}");
+    sandbox.run(&format!("plan --rev {links}:folder")).code(2);
+}

@@ -78,7 +78,7 @@ impl Remote<'_> {
 /// The submodules below the folder of a repository: their paths, and their addresses as they are written.
 fn modules(repository: &Repository, open: &Open) -> Result<BTreeMap<String, String>, Error> {
     let Some(tree) = tree(repository, open.commit) else { return Ok(BTreeMap::new()) };
-    let Some(entry) = tree.get_name(".gitmodules") else { return Ok(BTreeMap::new()) };
+    let Ok(entry) = tree.get_path(Path::new(".gitmodules")) else { return Ok(BTreeMap::new()) };
     let refuse = |why: &str| Error::Submodule { path: ".gitmodules".to_owned(), why: why.to_owned() };
     let (size, _) = repository
         .odb()

@@ -1,5 +1,6 @@
 //! The content of a branch before it is written: commit, trees, and the previous plan.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use git2::{Oid, Repository};
@@ -38,7 +39,7 @@ impl BranchContent {
         let Some(oid) = folder.find(repository, root)? else { return Ok(base) };
         base.tree = Some(oid);
         let tree = repository.find_tree(oid)?;
-        let Some(entry) = tree.get_name(PLACEMENTS) else {
+        let Ok(entry) = tree.get_path(Path::new(PLACEMENTS)) else {
             let mut foreign: Vec<String> =
                 tree.iter().map(|e| String::from_utf8_lossy(e.name_bytes()).into_owned()).collect();
             foreign.sort();
@@ -70,7 +71,7 @@ impl BranchContent {
         let place = ObjectPath::of(object);
         let path = format!("{}/{}/{}", cluster_folder(cluster), place.namespace, place.file);
         let tree = repository.find_tree(self.tree?).ok()?;
-        let entry = tree.get_path(std::path::Path::new(&path)).ok()?;
+        let entry = tree.get_path(Path::new(&path)).ok()?;
         let blob = repository.find_blob(entry.id()).ok()?;
         Some(std::str::from_utf8(blob.content()).ok()?.into())
     }

@@ -1,5 +1,7 @@
 //! The folder of a branch that holds the rendered tree, and the trees above it.
 
+use std::path::Path;
+
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
@@ -77,6 +79,6 @@ impl Folder {
 
 fn child(repository: &Repository, tree: Oid, name: &str) -> Result<Option<(Oid, ObjectType)>, Error> {
     let tree = repository.find_tree(tree)?;
-    let entry = tree.get_name(name);
+    let entry = tree.get_path(Path::new(name)).ok();
     Ok(entry.map(|entry| (entry.id(), entry.kind().unwrap_or(ObjectType::Any))))
 }

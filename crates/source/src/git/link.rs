@@ -3,6 +3,7 @@
 //!
 //! Facts: `path_resolution(7)` (`PATH_MAX`, 40 links).
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git2::{ObjectType, Oid, Repository};
@@ -110,7 +111,7 @@ impl Follow<'_> {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| End::Loop)?;
         let tree = find_tree(self.repository, folder).map_err(|_| End::Missing)?;
-        let entry = tree.get_name(name).ok_or(End::Missing)?;
+        let entry = tree.get_path(Path::new(name)).map_err(|_| End::Missing)?;
         let known = self.repository.odb().is_ok_and(|odb| odb.exists(entry.id()));
         if known { Ok((entry.id(), entry.filemode())) } else { Err(End::Missing) }
     }

@@ -3,6 +3,8 @@
 //!
 //! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves.
 
+use std::path::Path;
+
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
 use super::{Error, GitLocation};
@@ -95,7 +97,7 @@ pub fn rev_and_path(spec: &str) -> Option<(&str, &str)> {
 pub(super) fn holds(repository: &Repository, commit: Oid, path: &str) -> Result<bool, git2::Error> {
     let mut tree = repository.find_commit(commit)?.tree()?;
     for part in path.split('/') {
-        let found = tree.get_name(part).map(|entry| (entry.id(), entry.kind()));
+        let found = tree.get_path(Path::new(part)).ok().map(|entry| (entry.id(), entry.kind()));
         match found {
             None => return Ok(false),
             Some((id, Some(ObjectType::Tree))) => tree = repository.find_tree(id)?,
