@@ -13,6 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use super::foreign;
 use super::lock::Lock;
@@ -197,9 +199,23 @@ impl Folder {
     /// Builds the tree and puts it in place. Returns a time between the two steps.
     fn replace(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
         stage::stage(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
-        let written = self.now()?;
+        let written = self.next_tick()?;
         swap::put_in_place(&self.location, self.root.is_some())?;
         Ok(written)
+    }
+
+    /// Waits until the clock of the folder's file system moves on, so that the files just written are older than this
+    /// time and can be recorded. Where it ticks more slowly than usual, the last files are read again by the next run.
+    fn next_tick(&self) -> Result<Time, Error> {
+        let before = self.now()?;
+        for _ in 0..if self.index.is_some() { 10 } else { 0 } {
+            thread::sleep(Duration::from_millis(1));
+            let now = self.now()?;
+            if now > before {
+                return Ok(now);
+            }
+        }
+        Ok(before)
     }
 
     /// The time by the clock of the folder's file system.

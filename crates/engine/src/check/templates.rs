@@ -15,8 +15,8 @@ use federate_repo::{Repo, Role};
 pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
     let templates = repo.templates.par_iter().flat_map_iter(|template| {
         let object = &template.object;
-        let by = by(&object.id);
-        kinds.problems(&object.body, "").into_iter().map(move |problem| finding(object, problem, &by))
+        let problems = kinds.problems(&object.body, "").into_iter();
+        problems.map(move |problem| finding(object, problem, &by(&object.id)))
     });
     let mut found: Vec<Finding> = templates.collect();
     for claimed in &repo.claimed {

@@ -38,6 +38,12 @@ fn an_unmodified_file_is_not_read_again() {
     assert_eq!(sandbox.reads(&two_clusters()), 1, "a file with another text is read");
 }
 
+#[test]
+fn the_first_run_records_every_file() {
+    let (sandbox, tree) = Sandbox::published();
+    assert_eq!(sandbox.reads(&tree), 0);
+}
+
 fn tree_with(db: &str) -> Tree {
     tree(&[("m1 m2", "shop/web", "replicas: 1\n"), ("m1", "shop/db", db), ("m2", "infra/log", "y: 1\n")])
 }
