@@ -128,3 +128,54 @@ fn many_equal_clusters_share_a_line() {
     assert!(out.contains("    m00 and 89 more         -  TaintToleration: "), "{out}");
     assert!(repo.run("explain deploy/web -v").code(0).out.contains("m42"));
 }
+
+#[test]
+fn the_next_round_depends_on_the_bindings_of_the_hub() {
+    let member = |name: &str| {
+        format!(
+            "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: {name}}}\n---\n"
+        )
+    };
+    let placement =
+        "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {name: shop}
+spec:
+  resourceSelectors: [{group: \"\", version: v1, kind: Namespace, name: shop}]
+  strategy: {rollingUpdate: {maxUnavailable: 1, maxSurge: 0}}
+---
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterResourcePlacementDisruptionBudget
+metadata: {name: shop}
+spec: {minAvailable: 2}
+---
+apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let repo = Sandbox::new()
+        .file("fleet.yaml", member("m1") + &member("m2") + &member("m3"))
+        .file("placement.yaml", placement);
+    let round = |available: &str| {
+        let binding = |cluster: &str, available: &str, resources: &str| {
+            format!(
+                "    - {{cluster: {cluster}, state: Bound, generation: 1, resources: {resources}, conditions: [\n        \
+                 {{type: Available, status: '{available}', reason: ResourceNotAvailableYet, observedGeneration: 1}}]}}\n"
+            )
+        };
+        let plan = "apiVersion: federate.dev/v1alpha1\nkind: Plan\nplacements:\n- object: {apiVersion: \
+                    placement.kubernetes-fleet.io/v1, kind: ClusterResourcePlacement, name: shop}\n  clusters: \
+                    [{name: m1}, {name: m2}, {name: m3}]\n  memory:\n    policy: null\n    bindings:\n"
+            .to_owned()
+            + &binding("m1", "True", "latest")
+            + &binding("m2", available, "old")
+            + &binding("m3", "True", "old");
+        repo.write("hub/plan.yaml", plan);
+        let line =
+            "explain clusterresourceplacement/shop --previous hub/plan.yaml --now 2026-11-22T12:00:00Z -q";
+        repo.run(line).code(0).out
+    };
+    let (all, some) = (round("True"), round("False"));
+    assert!(all.contains("on the hub: the next round updates m2; must wait: m3; up to date: m1\n"), "{all}");
+    assert!(all.contains("rollout: first m1, then m2, m3\n"), "{all}");
+    assert!(all.contains("permits an eviction while all are available\n"), "{all}");
+    // As many are unavailable as may be.
+    let waits = "on the hub: the next round updates nothing; must wait: m2, m3; up to date: m1; the next check is after 60 s\n";
+    assert!(some.contains(waits), "{some}");
+    assert!(some.contains("permits no eviction while 2 of 3 are available\n"), "{some}");
+}

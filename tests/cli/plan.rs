@@ -290,3 +290,27 @@ fn a_federated_quota_is_assigned_and_compared() {
     repo.write("quota.yaml", quota.replace("500m", "-1").as_str());
     assert!(repo.run("render --out out").code(2).err.contains("error[invalid-policy]: `cpu` is less than 0"));
 }
+
+#[test]
+fn a_deployment_with_0_replicas_stays_where_an_override_sets_them() {
+    let requests = "        resources: {requests: {cpu: 100m}}\n";
+    let policy = POLICY.replace("Divided", "Duplicated");
+    let repo = Sandbox::web().file("web.yaml", WEB.replace("4", "0") + requests).file("policy.yaml", &policy);
+    let ran = repo.run("plan -o json").code(0);
+    assert!(
+        ran.err.contains("warning[no-replicas]") && ran.err.contains("with an OverridePolicy"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.json()["placements"][0]["clusters"], json!([]));
+    repo.write("web.yaml", WEB.replace("4", "1") + requests);
+    repo.write(
+        "zero.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: zero, namespace: shop}\nspec:
+  overrideRules: [{overriders: {plaintext: [{path: /spec/replicas, operator: replace, value: 0}]}}]\n",
+    );
+    assert_eq!(repo.run("render --out out").code(0).err, "");
+    for cluster in ["m1", "m2"] {
+        let manifest = repo.read(&format!("out/{cluster}/shop/deployment.apps_web.yaml"));
+        assert!(manifest.contains("replicas: 0\n"), "{manifest}");
+    }
+}

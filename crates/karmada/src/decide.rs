@@ -94,7 +94,7 @@ fn asks_for_none(template: &Object) -> bool {
     template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0)
 }
 
-/// The finding for a workload with 0 replicas, which a policy that divides replicas places nowhere.
+/// The finding for a workload with 0 replicas. Every strategy drops clusters that get none.
 fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
     let message = format!(
@@ -104,7 +104,10 @@ fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     (nowhere && asks_for_none(template)).then(|| {
         Finding::warning("no-replicas", template, message)
             .at("/spec/replicas")
-            .help("`replicaSchedulingType: Duplicated` places it with 0 replicas in every cluster")
+            .help(
+                "to keep it in its clusters without pods, ask for at least 1 replica here, and set `/spec/replicas` to 0 \
+                 with an OverridePolicy",
+            )
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn rollout(
         others().find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == subject.object.id.name);
     let waves = waves::waves(subject.items.iter().map(|item| &item.id)).into_iter();
     Rollout {
-        rolling: rolling(subject, decision, now, behaviour),
+        rolling: rolling(subject, decision, &bindings, now, behaviour),
         next: next(subject, &bindings, now, behaviour),
         staged: strategies.map(|strategy| stages(strategy, decision, behaviour)).collect(),
         eviction: budget.and_then(|budget| eviction(subject.object, budget, decision, &bindings)),
@@ -49,23 +49,22 @@ pub(super) fn rollout(
     }
 }
 
-/// The first round of the placement's own strategy, with rows that have not been rolled out.
+/// The first round of the placement's own strategy, for resources that no cluster has yet.
 fn rolling(
     subject: &Subject<'_>,
     decision: &Decision<'_, '_>,
+    bindings: &[Binding],
     now: Timestamp,
     behaviour: &Behaviour,
 ) -> Option<RollingRound> {
-    let row = |(cluster, row): (&Cluster, schedule::Row)| Row {
-        cluster: cluster.name.clone(),
-        state: match row.state {
+    let row = |(cluster, row): (&Cluster, schedule::Row)| {
+        let state = match row.state {
             schedule::State::Scheduled => State::Scheduled,
             schedule::State::Bound => State::Bound,
-        },
-        resources: Resources::Old,
-        deleting: false,
-        generation: 0,
-        conditions: Vec::new(),
+        };
+        let known = bindings.iter().find(|binding| binding.cluster == cluster.name && !binding.deleting);
+        let new = || Binding::new(cluster.name.clone(), state);
+        Row { state, resources: Resources::Old, ..known.cloned().unwrap_or_else(new).row() }
     };
     let rows: Vec<Row> = decision.placed().map(row).collect();
     if rows.is_empty() || is_external(subject.object) {
