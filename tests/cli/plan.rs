@@ -295,14 +295,16 @@ fn a_federated_quota_is_assigned_and_compared() {
 fn a_deployment_with_0_replicas_stays_where_an_override_sets_them() {
     let requests = "        resources: {requests: {cpu: 100m}}\n";
     let policy = POLICY.replace("Divided", "Duplicated");
-    let repo = Sandbox::web().file("web.yaml", WEB.replace("4", "0") + requests).file("policy.yaml", &policy);
+    let repo = Sandbox::web()
+        .file("web.yaml", WEB.replace("replicas: 4", "replicas: 0") + requests)
+        .file("policy.yaml", &policy);
     let ran = repo.run("plan -o json").code(0);
     assert!(
         ran.err.contains("warning[no-replicas]") && ran.err.contains("with an OverridePolicy"),
         "{ran:?}"
     );
     assert_eq!(ran.json()["placements"][0]["clusters"], json!([]));
-    repo.write("web.yaml", WEB.replace("4", "1") + requests);
+    repo.write("web.yaml", WEB.replace("replicas: 4", "replicas: 1") + requests);
     repo.write(
         "zero.yaml",
         "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: zero, namespace: shop}\nspec:
