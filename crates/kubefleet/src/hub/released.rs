@@ -22,9 +22,10 @@ pub(super) struct Released<'o> {
 impl<'o> Released<'o> {
     /// What is released for a placement, among the objects of a hub.
     pub(super) fn of(placement: &'o Object, objects: &[Object]) -> Self {
+        let index = placement.at(&["status", "observedResourceIndex"]).and_then(Value::as_str);
         Self {
             placement: &placement.id.name,
-            latest: placement.at(&["status", "observedResourceIndex"]).and_then(Value::as_str),
+            latest: index.filter(|index| !index.is_empty()),
             overridden: objects.iter().any(|object| object.id.kind.ends_with("ResourceOverrideSnapshot")),
         }
     }
@@ -38,5 +39,37 @@ impl<'o> Released<'o> {
             (true, false) => Some(Resources::Latest),
             (true, true) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::PLACEMENT_GROUP;
+
+    fn object(kind: &str, name: &str, body: Value) -> Object {
+        Object::named(&format!("{PLACEMENT_GROUP}/v1"), kind, name, body)
+    }
+
+    #[test]
+    fn the_index_of_the_snapshot_says_it_unless_there_are_overrides() {
+        let binding = |snapshot: &str| {
+            let spec = json!({"state": "Bound", "targetCluster": "m1", "resourceSnapshotName": snapshot});
+            Binding::read(&object("ClusterResourceBinding", "b", json!({"spec": spec}))).unwrap()
+        };
+        let overrides = [object("ClusterResourceOverrideSnapshot", "o", json!({}))];
+        let at = |index: &str, snapshot: &str, objects: &[Object]| {
+            let status = json!({"status": {"observedResourceIndex": index}});
+            let placement = object("ClusterResourcePlacement", "a-b", status);
+            Released::of(&placement, objects).to(&binding(snapshot))
+        };
+        assert_eq!(at("2", "a-b-2-snapshot", &[]), Some(Resources::Latest));
+        assert_eq!(at("2", "a-b-1-snapshot", &[]), Some(Resources::Old));
+        assert_eq!(at("2", "a-b-1-snapshot", &overrides), Some(Resources::Old));
+        assert_eq!(at("2", "a-b-2-snapshot", &overrides), None);
+        assert_eq!(at("", "a-b-2-snapshot", &[]), None);
+        assert_eq!(at("2", "", &[]), None);
     }
 }
