@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use federate_control_planes::DIALECTS;
 use federate_dialect::Previous;
 use federate_repo::source::Entry;
 use federate_repo::{Config, File, Source};
@@ -64,7 +65,7 @@ fn fleet(scheduling: &str, apps: usize) -> Session {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    Session::of_files(files, Config::default(), Options::default())
+    Session::of_files(files, Config::default(), Options::new(DIALECTS))
 }
 
 /// The only decision of a dialect, with compiled policies.
@@ -117,7 +118,7 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     let mut files: Vec<File> = (0..CLUSTERS).map(federated_cluster).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
-    decide(bencher, "kubeadmiral", &Session::of_files(files, Config::default(), Options::default()));
+    decide(bencher, "kubeadmiral", &Session::of_files(files, Config::default(), Options::new(DIALECTS)));
 }
 
 const FLEET: [(&str, &str); 3] = [
@@ -151,7 +152,7 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
-    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), Options::default()));
+    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), Options::new(DIALECTS)));
 }
 
 /// Everything except reading files: compiles policies and decides about 1,000 workloads on 1,000 clusters.

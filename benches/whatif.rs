@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use federate_control_planes::DIALECTS;
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
@@ -50,7 +51,7 @@ fn fleet() -> Session {
     let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..WORKLOADS).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), policy));
     files.push(file("taint.yaml".to_owned(), taint));
-    let session = Session::of_files(files, Config::default(), Options::default());
+    let session = Session::of_files(files, Config::default(), Options::new(DIALECTS));
     assert_eq!(session.plan().placements.len(), WORKLOADS);
     session
 }

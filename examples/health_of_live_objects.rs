@@ -3,9 +3,9 @@
 
 use std::{env, io, io::Read};
 
+use federate_control_planes::DIALECTS;
 use federate_kubernetes::Object;
 use federate_repo::Config;
-use federate_session::DIALECTS;
 
 #[expect(clippy::print_stdout, reason = "an example shows what it finds")]
 fn main() -> io::Result<()> {

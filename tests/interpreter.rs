@@ -14,6 +14,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use federate_control_planes::DIALECTS;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
@@ -66,7 +67,7 @@ fn files(customizations: &[Value], more: Vec<File>) -> Vec<File> {
 }
 
 fn session(customizations: &[Value], more: Vec<File>) -> Session {
-    Session::of_files(files(customizations, more), Config::default(), Options::default())
+    Session::of_files(files(customizations, more), Config::default(), Options::new(DIALECTS))
 }
 
 fn replicas(session: &Session, name: &str) -> Vec<Option<i64>> {

@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 11] = [
     &["repo", "apiserver"],
     &["dialect", "lua", "source"],
     &["karmada", "kubeadmiral", "kubefed", "kubefleet"],
-    &["engine"],
+    &["engine", "control-planes"],
     &["publish", "live", "report"],
     &["session"],
     &["sync"],

@@ -8,6 +8,7 @@
     reason = "tests fail loudly"
 )]
 
+use federate_control_planes::DIALECTS;
 use federate_dialect::{Action, SyncOp};
 use federate_kubernetes::{Live, Object};
 use federate_repo::{Config, File};
@@ -21,7 +22,7 @@ fn reconcile(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Opt
 
 fn reconcile_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
     let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
-    let options = Options { observed: all, ..Options::default() };
+    let options = Options { observed: all, ..Options::new(DIALECTS) };
     let session = Session::of_files(vec![file], Config::default(), options);
     let plan = session.plan();
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
@@ -190,7 +191,7 @@ fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
         let mut config = Config::default();
         let settings = [("version".to_owned(), json!(release))].into_iter().collect();
         config.dialects.insert("kubefleet".to_owned(), settings);
-        let session = Session::of_files(vec![file], config, Options::default());
+        let session = Session::of_files(vec![file], config, Options::new(DIALECTS));
         let manifests = &session.rendering().manifests;
         let of = manifests.iter().find(|manifest| manifest.object.kind == "Secret")?;
         Some((of.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), of.text.to_string()))

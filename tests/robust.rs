@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use federate_control_planes::DIALECTS;
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
 use proptest::prelude::*;
@@ -104,7 +105,7 @@ proptest! {
         }
         let mut previous = federate_dialect::Plan::default();
         for _ in 0..2 {
-            let options = Options { strict_inventory: true, previous, ..Options::default() };
+            let options = Options { strict_inventory: true, previous, ..Options::new(DIALECTS) };
             let session = Session::of_files(files(&objects), Config::default(), options);
             session.check();
             let engine = session.engine();
@@ -122,7 +123,7 @@ proptest! {
 
 /// Where every object goes.
 fn places_of(objects: &Value, previous: federate_dialect::Plan) -> (federate_dialect::Plan, Vec<String>) {
-    let options = Options { strict_inventory: true, previous, ..Options::default() };
+    let options = Options { strict_inventory: true, previous, ..Options::new(DIALECTS) };
     let plan = Session::of_files(files(objects), Config::default(), options).plan().clone();
     // KubeFed's replica scheduler keeps what runs before it divides the rest, which may move once more.
     let divided = |p: &&federate_dialect::Placement| {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use federate_control_planes::DIALECTS;
 use federate_dialect::Plan;
 use federate_repo::Source;
 use federate_repo::source::{Entry, EntryKind};
@@ -149,13 +150,13 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), change(), any::<bool>()), 1..6),
     ) {
         let mut files = example(EXAMPLES[example_of]);
-        let mut session = Session::open(&files, Options::default());
+        let mut session = Session::open(&files, Options::new(DIALECTS));
         let mut previous = Plan::default();
         for (file, change, remember) in changes {
             let paths: Vec<String> = files.0.keys().cloned().collect();
             let changed = apply(&mut files, &paths[file.index(paths.len())], &change);
             session.update(&files, &changed);
-            let fresh = Session::open(&files, Options { previous: previous.clone(), ..Options::default() });
+            let fresh = Session::open(&files, Options { previous: previous.clone(), ..Options::new(DIALECTS) });
             prop_assert_eq!(answer(&session), answer(&fresh));
             if remember {
                 previous = fresh.plan().clone();
@@ -169,7 +170,7 @@ proptest! {
 fn an_edited_template_is_all_that_is_decided_again() {
     for name in EXAMPLES {
         let mut files = example(name);
-        let mut session = Session::open(&files, Options::default());
+        let mut session = Session::open(&files, Options::new(DIALECTS));
         session.plan();
         let changed = apply(&mut files, "extra/2.yaml", &Change::Number(7));
         match session.update(&files, &changed) {
@@ -211,7 +212,7 @@ fn a_decision_that_templates_share_is_that_of_each() {
                 service(&format!("service-{at}-address"), &address),
             );
         }
-        let mut session = Session::open(&files, Options::default());
+        let mut session = Session::open(&files, Options::new(DIALECTS));
         session.plan();
         for (path, text) in later {
             files.0.insert(path.clone(), text);
@@ -219,6 +220,6 @@ fn a_decision_that_templates_share_is_that_of_each() {
             session.update(&files, &[path]);
             session.plan();
         }
-        assert_eq!(answer(&session), answer(&Session::open(&files, Options::default())), "{name}");
+        assert_eq!(answer(&session), answer(&Session::open(&files, Options::new(DIALECTS))), "{name}");
     }
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
+use federate_control_planes::DIALECTS;
 use federate_dialect::{
     ClusterVerdict, ControlPlane, Decided, Dialect, Dialects, Explanation, Input, Placed, Placement,
     Previous, Reads, Rendered, Subject, Variant,
@@ -103,7 +104,7 @@ fn session(to: &str) -> Session {
     );
     let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
     let file = File { path: "all.yaml".into(), bytes: text.into_bytes().into() };
-    let options = Options { dialects: Dialects::new(&[&Toy]), ..Options::default() };
+    let options = Options { dialects: Dialects::new(&[&Toy]), ..Options::new(DIALECTS) };
     Session::of_files(vec![file], Config::default(), options)
 }
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use federate_control_planes::DIALECTS;
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
@@ -134,7 +135,7 @@ fn session(which: usize) -> Session {
         None if which == EXAMPLES.len() => full(),
         None => fleet(),
     };
-    Session::of_files(files, Config::default(), Options::default())
+    Session::of_files(files, Config::default(), Options::new(DIALECTS))
 }
 
 /// An event, with the index of a cluster or of a workload.

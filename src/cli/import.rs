@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, use_color};
+use federate_control_planes::DIALECTS;
 use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
 use federate_engine::import::{self, ImportResult, TakenObject};
 use federate_publish::file;
 use federate_repo::{File, Repo, Role};
 use federate_report::findings;
-use federate_session::{DIALECTS, Options, Session};
+use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
@@ -147,7 +148,7 @@ impl Import {
         let repo = &self.live.repo;
         let known = self.live.context.is_some() || GitLocation::of(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
-        let session = tree.map(|tree| Session::open(&tree, Options::default()));
+        let session = tree.map(|tree| Session::open(&tree, Options::new(DIALECTS)));
         let of = |is_inventory: bool| -> BTreeSet<&str> {
             let claimed = session.iter().flat_map(|session| &session.repo().claimed);
             claimed

@@ -8,10 +8,11 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::{Exit, Fault, print};
+use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
 use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
-use federate_session::{DIALECTS, Options, Session};
+use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation};
 
@@ -64,7 +65,7 @@ impl Init {
                 .map_err(|why| Fault::Failed(format!("the cluster name {name:?} is refused: {why}")))?;
         }
         let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
-        let session = Session::open(&tree, Options::default());
+        let session = Session::open(&tree, Options::new(DIALECTS));
         let dialect = match &self.dialect {
             Some(dialect) => Some(dialect.clone()),
             None => used(&session)?,

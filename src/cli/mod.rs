@@ -152,17 +152,24 @@ fn print(text: &str) -> Result<(), Fault> {
 
 /// Prints the result as JSON or YAML.
 fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Result<(), Fault> {
-    progress::stop();
     if format == settings::Format::Json {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-        return Ok(out.flush()?);
+        return print_to(|out| {
+            serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+            out.write_all(b"\n")
+        });
     }
     let value = serde_json::to_value(value).map_err(|e| Fault::Failed(e.to_string()))?;
     let mut text = String::new();
     federate_yaml::write(&value, &mut text);
     print(&text)
+}
+
+/// Prints what `write` writes, as it comes.
+fn print_to(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<(), Fault> {
+    progress::stop();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(&mut out)?;
+    Ok(out.flush()?)
 }
 
 /// Prints to standard error, and ignores that it may be closed.

@@ -1,12 +1,11 @@
 //! `federate plan`
 
 use std::collections::BTreeSet;
-use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, progress, say};
+use super::settings::{RepoArgs, outcome};
+use super::{Exit, Fault, print, print_to, say};
 use federate_engine::previous;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::table::TextStyle;
@@ -70,13 +69,8 @@ impl Plan {
         match self.output {
             Output::Table | Output::Wide => print(&self.table(&session))?,
             Output::Name => print(&report::names(&plan))?,
-            Output::Json => print_value(plan.as_ref(), Format::Json)?,
-            Output::Yaml => {
-                progress::stop();
-                let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-                previous::write_in_full(&plan, &mut out)?;
-                out.flush()?;
-            }
+            Output::Json => print_to(|out| previous::write_json(&plan, out))?,
+            Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
         }
         let findings = session.plan_findings();
         let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();

@@ -15,6 +15,7 @@ use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
 use super::stored::{SnapshotArgs, within};
 use super::{Exit, Fault, progress, say, use_color};
+use federate_control_planes::DIALECTS;
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
@@ -274,7 +275,7 @@ impl RepoArgs {
                 .snapshot
                 .folder_in(&self.repo)
                 .or_else(|| within(&self.repo, self.observed.as_deref()?)),
-            ..Options::default()
+            ..Options::new(DIALECTS)
         };
         let session = Session::open(source, options);
         progress::phase("planning");

@@ -15,13 +15,13 @@ use super::import::read;
 use super::members::ApplySetArgs;
 use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, say, use_color};
+use federate_control_planes::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::snapshot::{self, Captured, Contents, DESCRIPTION};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{File, Repo};
 use federate_report::findings;
 use federate_report::table::counted;
-use federate_session::DIALECTS;
 
 /// Save the state of control planes and clusters, for previews without credentials
 ///

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::Fault;
 use super::access::duration;
 use super::revision::{Opened, RevisionArgs};
+use federate_control_planes::DIALECTS;
 use federate_engine::snapshot::Stored;
-use federate_session::DIALECTS;
 use federate_source::WorkTree;
 
 /// The arguments about a snapshot.

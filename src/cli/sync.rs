@@ -15,6 +15,7 @@ use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::settings::Format;
 use super::{Exit, Fault, print, print_value, say, use_color};
+use federate_control_planes::DIALECTS;
 use federate_report::findings;
 use federate_session::Session;
 use federate_sync::listen::{hook_path, start};
@@ -125,6 +126,7 @@ impl Sync {
         self.log();
         let state = StateFolder::open(state).map_err(failed)?;
         let env = Environment {
+            dialects: DIALECTS,
             world: &Files(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,
@@ -191,12 +193,7 @@ impl RoundContext for Files<'_> {
 
 /// Reports what is wrong with the files.
 fn show(invalid: &Invalid) {
-    say(&findings::text(
-        &invalid.repo,
-        &invalid.findings,
-        federate_session::DIALECTS,
-        use_color(&std::io::stderr()),
-    ));
+    say(&findings::text(&invalid.repo, &invalid.findings, DIALECTS, use_color(&std::io::stderr())));
 }
 
 fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Fault {

@@ -21,7 +21,7 @@ fn verify(case: &Value, options: &Import) -> Result<(), String> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let file = File { path: "objects.json".into(), bytes: list.into_bytes().into() };
     let importer =
-        importer(federate_session::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
+        importer(federate_control_planes::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
     let taken = import(&[file], &importer, options);
     let messages: Vec<&str> = taken.findings.iter().map(|f| f.message.as_str()).collect();
     if !messages.is_empty() {

@@ -230,7 +230,7 @@ fn defaulted(object: Value) -> Value {
 
 /// The dialect.
 fn dialect() -> &'static dyn Dialect {
-    federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
+    federate_control_planes::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
 /// Verifies the waves in which objects are applied.

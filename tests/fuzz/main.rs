@@ -5,6 +5,7 @@
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
+use federate_control_planes::DIALECTS;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -99,7 +100,7 @@ fn plan_of(repo: &str) -> String {
     let session = federate_session::Session::of_files(
         files.collect(),
         federate_repo::Config::default(),
-        federate_session::Options::default(),
+        federate_session::Options::new(DIALECTS),
     );
     federate_engine::previous::write(session.plan())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_control_planes::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, Operation, Rules};
 use federate_live::{Access, Kubeconfig};
@@ -79,7 +80,7 @@ fn session(files: Vec<File>, options: Options) -> Session {
 /// Identities are sorted, unique and safe as names of files. They do not depend on the order of files.
 pub(crate) fn load(bytes: &[u8]) {
     let files = files(bytes);
-    let one = session(files.clone(), Options::default());
+    let one = session(files.clone(), Options::new(DIALECTS));
     let repo = one.repo();
     assert!(repo.templates.is_sorted_by(|a, b| a.object.id < b.object.id));
     for template in &repo.templates {
@@ -87,10 +88,10 @@ pub(crate) fn load(bytes: &[u8]) {
         assert!(safe_name(&id.name).is_ok());
         assert!(id.namespace.as_deref().is_none_or(|namespace| safe_namespace(namespace).is_ok()));
     }
-    let other = session(files.into_iter().rev().collect(), Options::default());
+    let other = session(files.into_iter().rev().collect(), Options::new(DIALECTS));
     assert_eq!(format!("{:?}", repo.templates), format!("{:?}", other.repo().templates));
     assert_eq!(repo.findings, other.repo().findings);
-    federate_report::findings::text(repo, &repo.findings, federate_session::DIALECTS, false);
+    federate_report::findings::text(repo, &repo.findings, federate_control_planes::DIALECTS, false);
     federate_report::findings::rows(repo, &repo.findings);
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn template(bytes: &[u8]) {
         let file = |path: &str, bytes: &[u8]| File { path: path.into(), bytes: bytes.into() };
         vec![file("clusters.json", CLUSTERS.as_bytes()), file("a.yaml.j2", bytes)]
     };
-    let (one, other) = (session(files(), Options::default()), session(files(), Options::default()));
+    let (one, other) = (session(files(), Options::new(DIALECTS)), session(files(), Options::new(DIALECTS)));
     assert_eq!(one.repo().findings, other.repo().findings);
     assert_eq!(format!("{:?}", one.repo().templates), format!("{:?}", other.repo().templates));
 }
@@ -126,7 +127,7 @@ pub(crate) fn json_patch(bytes: &[u8]) {
 
 /// A repo of any dialect is planned, rendered, explained and checked. Its plan is the same after it is written and read.
 pub(crate) fn plan(bytes: &[u8]) {
-    let options = Options { strict_inventory: true, ..Options::default() };
+    let options = Options { strict_inventory: true, ..Options::new(DIALECTS) };
     let session = session(files(bytes), options);
     session.findings();
     let plan = session.plan();

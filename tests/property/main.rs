@@ -13,6 +13,7 @@
 use std::io::Read;
 
 use federate_apiserver::{Kind, Write, applied};
+use federate_control_planes::DIALECTS;
 use federate_engine::import::importer;
 use federate_engine::import::live::{self, ImportOptions};
 use federate_kubernetes::Object;
@@ -34,7 +35,7 @@ struct Answer {
 }
 
 fn session(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
-    let session = Session::of_files(files, Config::default(), Options { previous, ..Options::default() });
+    let session = Session::of_files(files, Config::default(), Options { previous, ..Options::new(DIALECTS) });
     let errors: Vec<_> =
         session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -148,7 +149,7 @@ fn stored() -> Vec<(Object, Kind)> {
 
 #[test]
 fn what_is_imported_changes_nothing_where_it_runs() {
-    let importer = importer(federate_session::DIALECTS, "kubefleet").unwrap();
+    let importer = importer(federate_control_planes::DIALECTS, "kubefleet").unwrap();
     let all = stored();
     assert!(all.len() >= 20, "{}", all.len());
     let mut shorter = 0;

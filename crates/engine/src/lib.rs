@@ -238,16 +238,3 @@ fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
 pub fn any_error(findings: &[Finding]) -> bool {
     findings.iter().any(Finding::is_error)
 }
-
-#[cfg(test)]
-mod tests {
-    use federate_dialect::Dialects;
-
-    /// The dialects that unit tests use.
-    pub(crate) const DIALECTS: Dialects = Dialects::new(&[
-        &federate_karmada::Karmada,
-        &federate_kubeadmiral::KubeAdmiral,
-        &federate_kubefleet::KubeFleet,
-        &federate_kubefed::KubeFed,
-    ]);
-}

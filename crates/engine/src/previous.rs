@@ -22,7 +22,7 @@ use federate_kubernetes::ObjectRef;
 mod clusters;
 mod write;
 
-pub use write::{write, write_in_full};
+pub use write::{write, write_in_full, write_json};
 
 /// Cluster lists, by name.
 type ClusterLists = BTreeMap<String, PlacedClusters>;

@@ -1,10 +1,11 @@
-//! The application layer, which combines the engine with the control planes.
+//! The application layer, which runs the engine over the dialects that it is given.
 //!
 //! A [`Session`] is an opened repo with everything derived from it: inventory, plan, manifests, findings,
 //! explanations. Each is computed once, on first use. [`Comparison`] compares two sessions. The command line,
 //! the tests and the benchmarks use these types, and so should programs that use federate as a library.
 //!
 //! ```
+//! use federate_control_planes::DIALECTS;
 //! use federate_session::{Options, Session};
 //! use federate_source::WorkTree;
 //!
@@ -13,7 +14,7 @@
 //! # std::fs::write(folder.path().join("web.yaml"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}")?;
 //! # let path = folder.path();
 //! let tree = WorkTree::open(path).map_err(|finding| finding.message)?;
-//! let session = Session::open(&tree, Options::default());
+//! let session = Session::open(&tree, Options::new(DIALECTS));
 //! for placement in &session.plan().placements {
 //!     println!("{}: {} clusters", placement.object, placement.clusters.len());
 //! }
@@ -21,8 +22,6 @@
 //! # Ok(())
 //! # }
 //! ```
-
-use federate_dialect::Dialects;
 
 mod check;
 pub mod commit;
@@ -56,11 +55,3 @@ pub use reconcile::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use reconcile::{ServerOptions, Surveyed};
 pub use session::{Options, Session, Update};
 pub use whatif::{Outcome, UnitOutcome, WhatIf};
-
-/// All dialects, in the order of the table in the documentation.
-pub const DIALECTS: Dialects = Dialects::new(&[
-    &federate_karmada::Karmada,
-    &federate_kubeadmiral::KubeAdmiral,
-    &federate_kubefleet::KubeFleet,
-    &federate_kubefed::KubeFed,
-]);

@@ -15,8 +15,8 @@ use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source
 use federate_report::findings;
 
 use crate::lost::{self, LossTimes, Lost};
+use crate::release;
 use crate::without::ExcludingSource;
-use crate::{DIALECTS, release};
 
 /// The code of the finding about a template that no policy places.
 const UNMATCHED: &str = "unmatched";
@@ -27,7 +27,7 @@ const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-ver
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
 pub struct Options {
-    /// The dialects that may claim objects; by default, all.
+    /// The dialects that may claim objects.
     pub dialects: Dialects,
     /// The output folder within the repo, which is not read.
     pub output: Option<String>,
@@ -58,10 +58,11 @@ pub struct Options {
     pub errors: Vec<String>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    /// The options of a repo about which nothing else is known.
+    pub fn new(dialects: Dialects) -> Self {
         Self {
-            dialects: DIALECTS,
+            dialects,
             output: None,
             strict_inventory: false,
             now: None,

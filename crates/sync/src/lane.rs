@@ -86,7 +86,7 @@ impl Lane<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
     fn run(&self, wake: Sender<Wake>, wakes: &Receiver<Wake>) {
         let mut memory = Memory {
-            sessions: SessionCache::default(),
+            sessions: SessionCache::new(self.shared.env.dialects),
             watches: MemberWatches::new(wake),
             reported: None,
             requested: None,

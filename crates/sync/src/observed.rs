@@ -10,10 +10,11 @@
 
 use std::sync::Arc;
 
+use federate_dialect::Dialects;
 use federate_engine::previous;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_live::Error;
-use federate_session::{Lost, Options, Session};
+use federate_session::{Lost, Session};
 use jiff::Timestamp;
 
 use crate::api::InventorySource;
@@ -40,8 +41,8 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    fn of(status: PlannedStatus) -> Result<Self, String> {
-        let stored = Arc::new(status.stored(Options::default().dialects)?);
+    fn of(dialects: Dialects, status: PlannedStatus) -> Result<Self, String> {
+        let stored = Arc::new(status.stored(dialects)?);
         Ok(Self { stored, digest: status.digest(), lost: status.lost(), status, members: None })
     }
 }
@@ -115,7 +116,7 @@ impl Round<'_> {
         let Some(wanted) = wanted else { return Ok(()) };
         let text = state.planned_status()?;
         let read = text.ok_or_else(|| "it is missing".to_owned()).and_then(|text| PlannedStatus::read(&text));
-        let found = read.and_then(Observed::of).and_then(|observed| {
+        let found = read.and_then(|status| Observed::of(sessions.dialects, status)).and_then(|observed| {
             let other = || "it is not the one by which the leader has planned".to_owned();
             Some(observed).filter(|observed| observed.digest == *wanted).ok_or_else(other)
         });
@@ -185,7 +186,7 @@ impl Round<'_> {
                 )
             })?;
             let captured = session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?;
-            return Observed::of(PlannedStatus::of(&captured, None)).map_err(failed);
+            return Observed::of(session.dialects(), PlannedStatus::of(&captured, None)).map_err(failed);
         }
         let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
         for (cluster, why) in &read.failed {
@@ -200,7 +201,8 @@ impl Round<'_> {
         let (objects, kubernetes) = members.captured();
         let lost = self.spec.failover.then(|| members.unreachable(now));
         let captured = Captured { objects, kubernetes, ..Captured::default() };
-        let observed = Observed::of(PlannedStatus::of(&captured, lost.as_ref())).map_err(failed)?;
+        let status = PlannedStatus::of(&captured, lost.as_ref());
+        let observed = Observed::of(session.dialects(), status).map_err(failed)?;
         Ok(Observed { members: Some(members), ..observed })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use git2::Oid;
 
-use federate_dialect::Plan;
+use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
 use federate_repo::Source;
@@ -42,8 +42,8 @@ enum Version {
 }
 
 /// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
-#[derive(Default)]
 pub struct SessionCache {
+    pub(crate) dialects: Dialects,
     cached: Option<Cached>,
     /// The status of the clusters, if the repo does not say it.
     pub(crate) observed: Option<Observed>,
@@ -90,7 +90,7 @@ impl Opened {
         let tree = WorkTree::open(path).map_err(|finding| {
             RoundError::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
         })?;
-        let session = Session::open(&tree, Options::default());
+        let session = Session::open(&tree, Options::new(cache.dialects));
         let texts = &session.repo().texts;
         let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
         let version = Version::Digest(tip.clone());
@@ -146,15 +146,31 @@ impl Opened {
 }
 
 impl SessionCache {
+    /// Nothing is kept yet.
+    pub(crate) fn new(dialects: Dialects) -> Self {
+        Self {
+            dialects,
+            cached: None,
+            observed: None,
+            clusters: Backoffs::default(),
+            before: None,
+            formers: FormerSessions::new(),
+            resume: None,
+            worked: BTreeMap::new(),
+            released: BTreeMap::new(),
+            reported: None,
+        }
+    }
+
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let version = opened.version();
+        let (dialects, version) = (self.dialects, opened.version());
         let (snapshot, lost) =
             self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
         let options = |previous| {
             let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
-            Options { previous, snapshot, lost, ..Options::default() }
+            Options { previous, snapshot, lost, ..Options::new(dialects) }
         };
         let inventory = self.inventory().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);

@@ -159,7 +159,7 @@ impl Round<'_> {
         let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
         let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = opened.repo(&self.spec.source.url);
-        let session = Session::open(opened.source(), Options { previous, ..Options::default() });
+        let session = Session::open(opened.source(), Options { previous, ..Options::new(self.env.dialects) });
         match Self::refuses(&session, None, None) {
             Some(error) => return Err(error),
             None => drop(formers.insert(revision.to_owned(), (session, repo))),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use federate_dialect::Plan;
+use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::change::{DigestKey, replicas_moved};
 use federate_live::Access;
@@ -89,6 +89,8 @@ pub trait RoundContext: std::marker::Sync {
 
 /// What rounds need besides a Sync and its state.
 pub struct Environment<'e> {
+    /// The dialects that may claim objects.
+    pub dialects: Dialects,
     /// The world outside.
     pub world: &'e dyn RoundContext,
     /// The keys that may sign; those of git's configuration by default.
@@ -218,7 +220,7 @@ impl Round<'_> {
     /// Deletes what the Sync manages in all clusters of its source's inventory.
     fn remove(&self, state: &mut SyncState<'_>, backoffs: &mut Backoffs) -> Result<Outcome, RoundError> {
         // Whatever was done before, this round has work to do.
-        let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::default());
+        let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::new(self.env.dialects));
         let polled = self.poll(state, &mut sessions);
         // Other replicas read what they are to delete in the record until everything is gone.
         state.record.accepted = accepted;

@@ -9,6 +9,7 @@ use crate::cli::diff::digest_key;
 use crate::cli::settings::{Format, outcome};
 use crate::cli::{Exit, Fault, print, print_value, say, use_color};
 use federate_apiserver::Kind;
+use federate_control_planes::DIALECTS;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, check};
 use federate_engine::any_error;
@@ -19,7 +20,7 @@ use federate_live::import::{Fetched, ImportScope, ImportSource, fetch};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
-use federate_session::{DIALECTS, Options, Provenance, Session};
+use federate_session::{Options, Provenance, Session};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
@@ -89,7 +90,7 @@ impl LiveArgs {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
             Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
-        Ok(Session::open(&tree, Options::default()))
+        Ok(Session::open(&tree, Options::new(DIALECTS)))
     }
 
     fn access(&self) -> Access {

@@ -6,13 +6,14 @@ use jiff::Timestamp;
 
 use super::Snapshot;
 use crate::cli::{Fault, say};
+use federate_control_planes::DIALECTS;
 use federate_dialect::HubKinds;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::Access;
 use federate_live::snapshot::{MemberSnapshot, read_hub};
 use federate_repo::{Claims, Role};
-use federate_session::{DIALECTS, Session, set_status};
+use federate_session::{Session, set_status};
 
 impl Snapshot {
     /// Reads the hub, if one is given, and the members.

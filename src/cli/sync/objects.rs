@@ -8,6 +8,7 @@ use super::{Sync, failed};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::{Exit, Fault};
+use federate_control_planes::DIALECTS;
 use federate_session::Session;
 use federate_sync::credentials::{Credentials, Keys};
 use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects};
@@ -144,6 +145,7 @@ impl Sync {
             objects: OnceLock::new(),
         };
         let env = Environment {
+            dialects: DIALECTS,
             world: &world,
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,

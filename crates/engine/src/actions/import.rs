@@ -111,8 +111,11 @@ mod tests {
         body["kind"] = json!(kind);
         let object = Object::of(body, "m1");
         let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
-        match check(&object, named, Rules { force, inventory: &inventory, dialects: crate::tests::DIALECTS })
-        {
+        match check(
+            &object,
+            named,
+            Rules { force, inventory: &inventory, dialects: federate_control_planes::DIALECTS },
+        ) {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),
             Err(finding) => format!("left, {:?}: {}", finding.severity, finding.message),

@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tests::DIALECTS;
+    use federate_control_planes::DIALECTS;
 
     fn finding(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});

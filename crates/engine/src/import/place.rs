@@ -95,7 +95,8 @@ mod tests {
     fn repo(files: &[(&str, &str)]) -> Repo {
         let file =
             |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
-        load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
+        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS)
+            .expand(&[])
     }
 
     fn object(kind: &str, namespace: &str, name: &str) -> String {

@@ -39,8 +39,14 @@ pub fn write(plan: &Plan) -> String {
 }
 
 /// Writes a plan with the full cluster list in every row, for readers that do not resolve named lists.
-pub fn write_in_full(plan: &Plan, out: &mut impl io::Write) -> io::Result<()> {
+pub fn write_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
     chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
+}
+
+/// The same as indented JSON.
+pub fn write_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, plan).map_err(io::Error::from)?;
+    out.write_all(b"\n")
 }
 
 /// Passes the text to `out`, chunk by chunk.

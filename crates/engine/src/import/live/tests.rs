@@ -39,15 +39,26 @@ fn object(body: Value) -> (Object, Kind) {
 
 fn repo(files: &[(&str, &str)]) -> Repo {
     let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
-    load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
+    load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS)
+        .expand(&[])
 }
 
 fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> ImportResult {
     let policy = Some(PolicyName::Beside("p".to_owned()));
-    let import =
-        Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
+    let import = Import {
+        policy,
+        clusters: vec!["m1".to_owned()],
+        enable: false,
+        dialects: federate_control_planes::DIALECTS,
+    };
     let options = ImportOptions { import, update, ..ImportOptions::default() };
-    take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &options, &repo(files), &|_| false)
+    take(
+        live,
+        &importer(federate_control_planes::DIALECTS, "kubeadmiral").unwrap(),
+        &options,
+        &repo(files),
+        &|_| false,
+    )
 }
 
 fn text(taken: &ImportResult, file: &str) -> String {
@@ -127,13 +138,15 @@ fn objects_of_j2_templates_are_not_edited() {
     let cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
     let files = [("a.yaml.j2", KEPT), ("m1.yaml", cluster)];
     let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
-    let loaded = load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS);
-    let (clusters, _) = crate::inventory(crate::tests::DIALECTS, &loaded.repo, &crate::Settings::default());
+    let loaded =
+        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS);
+    let (clusters, _) =
+        crate::inventory(federate_control_planes::DIALECTS, &loaded.repo, &crate::Settings::default());
     let repo = loaded.expand(&clusters);
     let options = ImportOptions { update: true, ..ImportOptions::default() };
     let taken = take(
         &[config("a", "new")],
-        &importer(crate::tests::DIALECTS, "karmada").unwrap(),
+        &importer(federate_control_planes::DIALECTS, "karmada").unwrap(),
         &options,
         &repo,
         &|_| false,
@@ -170,7 +183,7 @@ fn wrapped_objects_are_placed_by_the_kind_of_the_wrapper() {
     let repo = repo(&[("f/x.yaml", wrapped)]);
     let taken = take(
         &[config("a", "v")],
-        &importer(crate::tests::DIALECTS, "kubefed").unwrap(),
+        &importer(federate_control_planes::DIALECTS, "kubefed").unwrap(),
         &options,
         &repo,
         &|_| false,
