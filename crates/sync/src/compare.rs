@@ -6,12 +6,13 @@ use std::time::Duration;
 use federate_kubernetes::ObjectRef;
 
 use crate::changed::DueComparisons;
+use crate::environment::Environment;
 use crate::members::Compared;
 use crate::narrow::Rendered;
 use crate::opened::{Opened, SessionCache};
 use crate::outcome::{Outcome, plain};
 use crate::read::Loaded;
-use crate::round::{Environment, Round, RoundError, names, unchanged};
+use crate::round::{Round, RoundError, names, unchanged};
 use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 

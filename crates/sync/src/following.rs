@@ -12,8 +12,8 @@ use federate_session::Session;
 
 use crate::board::Wake;
 use crate::changed::ChangedClusters;
+use crate::environment::Environment;
 use crate::read::Loaded;
-use crate::round::Environment;
 
 /// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
 /// cannot be listed meanwhile are compared at the interval.

@@ -13,6 +13,7 @@ mod clock;
 mod compare;
 mod crd;
 pub mod credentials;
+pub mod environment;
 mod fights;
 mod files;
 mod following;

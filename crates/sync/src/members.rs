@@ -14,8 +14,9 @@ use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, S
 
 use crate::api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
+use crate::environment::Environment;
 use crate::read::Loaded;
-use crate::round::{Environment, PRUNE_LIMIT, RoundError};
+use crate::round::{PRUNE_LIMIT, RoundError};
 use crate::shards::{ClusterTurn, REMOVED};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 

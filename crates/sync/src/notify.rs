@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::api::{Notification, NotificationType};
+use crate::environment::RoundContext;
 use crate::read::Loaded;
-use crate::round::RoundContext;
 use crate::status::Reason;
 
 /// How long one attempt may take.

@@ -5,101 +5,34 @@
 //! written before clusters are: a round that was killed decides the same the next time.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use federate_dialect::{Dialects, Plan};
+use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
-use federate_engine::change::{DigestKey, replicas_moved};
-use federate_live::Access;
+use federate_engine::change::replicas_moved;
 use federate_session::Session;
 
 use crate::api::{Apply, DriftMode, Spec};
 use crate::backoff::Backoffs;
-use crate::credentials::{Credentials, Keys};
+use crate::environment::Environment;
 use crate::members::Members;
 use crate::observed::Observed;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
 use crate::polled::PolledSource;
-use crate::private::PrivateFile;
 use crate::read::Loaded;
 use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
 use crate::rollout::policies::{awaiting, releases};
-use crate::shards::{ClusterTurn, Shares};
+use crate::shards::ClusterTurn;
 use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
-use crate::tally::Tally;
 
 /// The most that a round may delete by default, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
-
-/// How a Sync's clusters are reached, with files that must exist for that long.
-pub struct MemberAccess {
-    /// How.
-    pub access: Access,
-    /// The files.
-    pub kept: Vec<PrivateFile>,
-}
-
-/// What rounds need of the world.
-pub trait RoundContext: std::marker::Sync {
-    /// How a Sync's clusters are reached.
-    fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String>;
-
-    /// The credentials of a Sync's source.
-    fn credentials(&self, _: &Loaded) -> Result<Credentials, String> {
-        Ok(Credentials::default())
-    }
-
-    /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.
-    fn signers(&self, _: &Loaded) -> Result<Option<Keys>, String> {
-        Ok(None)
-    }
-
-    /// The Sync that has an `ApplySet`, by its id.
-    fn sync_of(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    /// A Secret beside a Sync.
-    fn secret(&self, _: &Loaded, name: &str) -> Result<Keys, String> {
-        Err(format!("there is no Secret {name}"))
-    }
-
-    /// Whether no other process can lead at this moment: poll, plan, and write what is remembered.
-    fn leads(&self) -> bool {
-        true
-    }
-
-    /// How several replicas share the clusters, if they do.
-    fn shares(&self) -> Option<&Shares> {
-        None
-    }
-
-    /// The clusters that a round of this process works on.
-    fn enter(&self) -> ClusterTurn<'_> {
-        self.shares().map_or(ClusterTurn::ALL, |shares| shares.enter(self.leads()))
-    }
-}
-
-/// What rounds need besides a Sync and its state.
-pub struct Environment<'e> {
-    /// The dialects that may claim objects.
-    pub dialects: Dialects,
-    /// The world outside.
-    pub world: &'e dyn RoundContext,
-    /// The keys that may sign; those of git's configuration by default.
-    pub allowed_signers: Option<PathBuf>,
-    /// The key of the digests that stand for values of Secrets.
-    pub key: DigestKey,
-    /// What is counted for the metrics.
-    pub tally: Tally,
-}
 
 /// Does one round, and writes its outcome to the state.
 pub fn run(

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::SessionCache;
+use crate::environment::Environment;
 use crate::hub::Invalid;
 use crate::read::Loaded;
-use crate::round::{self, Environment, Outcome};
+use crate::round::{self, Outcome};
 use crate::shards::ClusterTurn;
 use crate::state::{Error, Record, StateFolder, StateStore, SyncState};
 use crate::status::{Reason, Status};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::board::SyncRegistry;
+use crate::environment::Environment;
 use crate::files::FileWatcher;
 use crate::hub::{self, Hub, HubStateStore, Objects};
 use crate::lane::{Shared, Workers};
 use crate::read::{self, Invalid, Loaded};
-use crate::round::Environment;
 use crate::run::{self, RoundResult};
 use crate::state::{Error as StateError, StateFolder};
 use crate::telemetry::Telemetry;

@@ -11,10 +11,10 @@ use super::Hub;
 use super::client::User;
 use crate::api::Sync;
 use crate::credentials::{Credentials, Keys};
+use crate::environment::MemberAccess;
 use crate::github_app;
 use crate::private::PrivateFile;
 use crate::read::Loaded;
-use crate::round::MemberAccess;
 
 /// The keys of a Secret under which a kubeconfig is, as Flux looks for them.
 const KUBECONFIG_KEYS: [&str; 2] = ["value", "value.yaml"];
