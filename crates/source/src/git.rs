@@ -19,6 +19,7 @@ mod isolation;
 mod leftovers;
 mod link;
 mod openpgp;
+mod packs;
 pub mod program;
 mod resolve;
 mod signers;
@@ -112,9 +113,17 @@ pub struct GitLocation {
 }
 
 impl GitLocation {
-    /// Opens the repository.
+    /// Opens the repository, if libgit2 can read its packs safely.
     pub fn open(&self) -> Result<Repository, Error> {
-        Repository::open(&self.git_dir).map_err(|e| self.unreadable(&e))
+        let repository = self.open_again().map_err(|e| self.unreadable(&e))?;
+        packs::check(&repository.commondir().join("objects"))
+            .map_err(|why| Error::Unreadable { repository: self.shown().to_owned(), why })?;
+        Ok(repository)
+    }
+
+    /// Opens a repository whose packs have been checked.
+    fn open_again(&self) -> Result<Repository, git2::Error> {
+        Repository::open(&self.git_dir)
     }
 
     /// The folder to show in messages.
@@ -179,7 +188,7 @@ impl Revision {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
-            None => self.place.open().map_err(|e| e.to_string())?,
+            None => self.place.open_again().map_err(|e| e.message().to_owned())?,
         };
         let result = run(&repository).map_err(|e| e.message().to_owned());
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(repository);

@@ -60,6 +60,32 @@ fn kinds(revision: &Revision, folder: &str) -> BTreeMap<String, EntryKind> {
     revision.list(folder).unwrap().into_iter().map(|e| (e.name, e.kind)).collect()
 }
 
+/// libgit2 would read beyond the end of the pack, and end the process.
+#[test]
+fn an_index_that_points_outside_of_its_pack_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write("web.yaml", "a: 1\n");
+    scratch.commit();
+    scratch.git("repack -q -a -d");
+    assert!(open(scratch.place(""), "HEAD").is_ok());
+    let packs = scratch.0.path().join(".git/objects/pack");
+    let is_index = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "idx");
+    let index = fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path()).find(is_index).unwrap();
+    let mut bytes = fs::read(&index).unwrap();
+    // Three objects: a blob, a tree, a commit. Their offsets come after the head, ids and checksums.
+    let offsets = 8 + 1024 + 3 * 24;
+    bytes[offsets..offsets + 12].copy_from_slice(&0x0157_0000_u32.to_be_bytes().repeat(3));
+    fs::remove_file(&index).unwrap();
+    fs::write(&index, bytes).unwrap();
+    let name = index.file_name().unwrap().to_string_lossy().into_owned();
+    let refused = |place| open(place, "HEAD").err().unwrap().to_string();
+    assert!(refused(scratch.place("")).contains(&name));
+    // So is one of another repository, whose objects are used.
+    let other = Scratch::new();
+    other.write(".git/objects/info/alternates", &format!("{}\n", packs.parent().unwrap().display()));
+    assert!(refused(other.place("")).contains(&name));
+}
+
 #[test]
 fn a_revision_is_read_without_a_checkout() {
     let scratch = Scratch::new();
