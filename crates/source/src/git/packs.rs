@@ -17,7 +17,7 @@ const VERSION_2: u32 = 0xff74_4f63;
 /// Set in an offset that is the place of a longer one.
 const LARGE: u32 = 1 << 31;
 
-/// Checks all packs of an object database and of its alternates. The error names the index that is damaged.
+/// Checks all packs of an object database and of its alternates. The error names the file that is damaged.
 pub(super) fn check(objects: &Path) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let mut open = vec![objects.to_owned()];
@@ -25,28 +25,35 @@ pub(super) fn check(objects: &Path) -> Result<(), String> {
         let Ok(objects) = fs::canonicalize(objects) else { continue };
         if seen.insert(objects.clone()) {
             check_folder(&objects.join("pack"))?;
-            open.extend(alternates(&objects));
+            open.extend(alternates(&objects)?);
         }
     }
     Ok(())
 }
 
 /// The object databases that one names.
-fn alternates(objects: &Path) -> Vec<PathBuf> {
-    let text = fs::read(objects.join("info/alternates")).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().map(|line| objects.join(line)).collect()
+fn alternates(objects: &Path) -> Result<Vec<PathBuf>, String> {
+    let file = objects.join("info/alternates");
+    let readable = || if file.is_file() { fs::read_to_string(&file).map(Some) } else { Ok(None) };
+    let text = readable().map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(text.unwrap_or_default().lines().map(|line| objects.join(line)).collect())
 }
 
 fn check_folder(folder: &Path) -> Result<(), String> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        let sound = if path.extension().is_some_and(|extension| extension == "idx") {
-            // Without its pack, it is not read.
-            pack_length(&path).map_or(Ok(true), |length| index_is_sound(&path, length))
-        } else if path.file_name().is_some_and(|name| name == "multi-pack-index") {
+        let is_whole = path.file_name().is_some_and(|name| name == "multi-pack-index");
+        // libgit2 takes the name `.idx` for an index, too.
+        let is_index = entry.file_name().as_encoded_bytes().ends_with(b".idx");
+        let sound = if !is_whole && !is_index {
+            Ok(true)
+        } else if path.exists() && (!path.is_file() || path.extension().is_none() && is_index) {
+            Ok(false)
+        } else if is_whole {
             multi_pack_index_is_sound(&path)
         } else {
-            Ok(true)
+            // Without its pack, it is not read.
+            pack_length(&path).map_or(Ok(true), |length| index_is_sound(&path, length))
         };
         match sound {
             Ok(true) => {}
@@ -54,7 +61,7 @@ fn check_folder(folder: &Path) -> Result<(), String> {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Ok(false) | Err(_) => {
                 return Err(format!(
-                    "the index {} places objects outside of their packs; `git fsck` says what is damaged, and \
+                    "the index {} cannot be read, or places objects outside of their packs; `git fsck` says what is damaged, and \
                      `git index-pack` writes an index again",
                     path.display()
                 ));
@@ -129,11 +136,8 @@ fn multi_pack_index_is_sound(path: &Path) -> io::Result<bool> {
     };
     let (Some(names), Some(offsets)) = (chunk(b"PNAM"), chunk(b"OOFF")) else { return Ok(false) };
     let folder = path.parent().unwrap_or(path);
-    let packs: Vec<Option<u64>> = index
-        .text_between(names.0, names.1)?
-        .split(|byte| *byte == 0)
-        .map(|name| pack_length(&folder.join(String::from_utf8_lossy(name).as_ref())))
-        .collect();
+    let Ok(names) = String::from_utf8(index.text_between(names.0, names.1)?) else { return Ok(false) };
+    let packs: Vec<Option<u64>> = names.split('\0').map(|name| pack_length(&folder.join(name))).collect();
     let count = offsets.1.saturating_sub(offsets.0) / 8;
     let large = match chunk(b"LOFF") {
         Some((start, end)) => Some(index.wide_between(start, end, count)?),
@@ -264,5 +268,20 @@ mod tests {
         assert!(!sound(81, 0));
         // No such pack is read.
         assert!(sound(81, 5));
+    }
+
+    #[test]
+    fn what_is_not_an_index_is_refused() {
+        for name in ["folder.idx", "multi-pack-index", ".idx"] {
+            let objects = tempfile::tempdir().unwrap();
+            fs::create_dir_all(objects.path().join("pack")).unwrap();
+            assert_eq!(check(objects.path()), Ok(()));
+            if name == ".idx" {
+                fs::write(objects.path().join("pack/.idx"), "").unwrap();
+            } else {
+                fs::create_dir(objects.path().join("pack").join(name)).unwrap();
+            }
+            assert!(check(objects.path()).unwrap_err().contains(name), "{name}");
+        }
     }
 }
