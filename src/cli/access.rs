@@ -70,16 +70,15 @@ impl AccessArgs {
             inventory: session.inventory_objects(),
         };
         federate_live::Access {
-            kubeconfig: self.kubeconfig.clone(),
-            given: None,
             contexts: session.repo().config.contexts.clone(),
             hub: self.hub_context.as_ref().map(hub),
-            user: self.user.clone(),
-            groups: self.groups.clone(),
-            timeout: self.timeout,
-            at_once: None,
-            answers: None,
+            ..self.without_repo()
         }
+    }
+
+    /// The connection details of the flags alone.
+    pub(super) fn without_repo(&self) -> federate_live::Access {
+        federate_live::Access { user: self.user.clone(), groups: self.groups.clone(), ..self.of_hub() }
     }
 }
 

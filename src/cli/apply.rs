@@ -1,5 +1,6 @@
 //! `federate apply`
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -8,7 +9,7 @@ use super::access::{AccessArgs, duration};
 use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value};
-use federate_engine::actions::{self, Actions, Inventory};
+use federate_engine::actions::{self, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -127,13 +128,21 @@ impl Apply {
             results: self.output != Format::Table,
             reader: self.reader()?,
         };
-        let Some(done) = members.run()? else { return Ok(Exit::Error) };
+        let done = match members.run()? {
+            ControlFlow::Break(exit) => return Ok(exit),
+            ControlFlow::Continue(done) => done,
+        };
+        let exit = done.exit();
         if self.check_access && self.output == Format::Table {
             let all = "every cluster grants the permissions that apply needs\n";
-            return print(if done.failed { "" } else { all }).map(|()| done.exit());
+            return print(if done.failed { "" } else { all }).map(|()| exit);
         }
-        self.show(&done.actions)?;
-        Ok(done.exit())
+        if self.output != Format::Table {
+            return print_value(&done.actions, self.output).map(|()| exit);
+        }
+        let table = report::table(&done.actions, self.args.text_style());
+        done.print(&table)?;
+        Ok(exit)
     }
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
@@ -150,12 +159,5 @@ impl Apply {
                 quiet: self.args.quiet,
             })),
         }
-    }
-
-    fn show(&self, actions: &Actions) -> Result<(), Fault> {
-        if self.output != Format::Table {
-            return print_value(actions, self.output);
-        }
-        print(&report::table(actions, self.args.text_style()))
     }
 }

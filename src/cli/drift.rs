@@ -1,12 +1,14 @@
 //! `federate drift`
 
+use std::ops::ControlFlow;
+
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers};
+use super::members::{ApplySetArgs, Done, DryRun, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value};
-use federate_engine::actions::{Action, ActionKind, Actions};
+use super::{Exit, Fault, print_value};
+use federate_engine::actions::{Action, ActionKind};
 use federate_report::actions;
 use federate_session::Purpose;
 
@@ -92,12 +94,16 @@ impl Drift {
             results: matches!(self.output, Output::Json | Output::Yaml),
             reader: self.reader()?,
         };
-        let Some(done) = members.run()? else { return Ok(Exit::Error) };
-        self.show(&done.actions)?;
-        Ok(match done.exit() {
+        let done = match members.run()? {
+            ControlFlow::Break(exit) => return Ok(exit),
+            ControlFlow::Continue(done) => done,
+        };
+        let exit = match done.exit() {
             Exit::Clean if self.remains(&done.actions.actions) => Exit::Findings,
             exit => exit,
-        })
+        };
+        self.show(done)?;
+        Ok(exit)
     }
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
@@ -126,14 +132,16 @@ impl Drift {
         !actions.is_empty() && (!self.correct || actions.iter().any(stays))
     }
 
-    fn show(&self, drifted: &Actions) -> Result<(), Fault> {
-        match self.output {
-            Output::Table if drifted.actions.is_empty() => print(&actions::no_drift(drifted)),
-            Output::Table => print(&actions::table(drifted, self.args.text_style())),
-            Output::Markdown => print(&actions::markdown(drifted)),
-            Output::Junit => print(&actions::junit(drifted)),
-            Output::Json => print_value(drifted, Format::Json),
-            Output::Yaml => print_value(drifted, Format::Yaml),
-        }
+    fn show(&self, done: Done) -> Result<(), Fault> {
+        let drifted = &done.actions;
+        let text = match self.output {
+            Output::Table if drifted.actions.is_empty() => actions::no_drift(drifted),
+            Output::Table => actions::table(drifted, self.args.text_style()),
+            Output::Markdown => actions::markdown(drifted),
+            Output::Junit => actions::junit(drifted),
+            Output::Json => return print_value(drifted, Format::Json),
+            Output::Yaml => return print_value(drifted, Format::Yaml),
+        };
+        done.print(&text)
     }
 }

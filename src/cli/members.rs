@@ -2,6 +2,7 @@
 //! from API servers, and decide the actions.
 
 use std::mem::ManuallyDrop;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,27 +11,30 @@ use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::progress as progress_line;
 use super::settings::RepoArgs;
-use super::{Exit, Fault, say};
+use super::{Exit, Fault, print, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
-#[cfg(feature = "live")]
-use federate_live::EarlyReads;
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
-#[cfg(feature = "live")]
-use federate_session::{ServerOptions, Surveyed};
+use federate_source::TracedSource;
 
 #[cfg(feature = "live")]
 mod progress;
-
-/// What a survey found; nothing where no cluster is reached.
+#[cfg(feature = "live")]
+mod repeat;
+#[cfg(feature = "live")]
+mod servers;
 #[cfg(not(feature = "live"))]
-#[derive(Default)]
-pub(super) struct Surveyed {}
+mod unconnected;
 
-/// What is being read of clusters; nothing where no cluster is reached.
+#[cfg(feature = "live")]
+use federate_live::EarlyReads;
+#[cfg(feature = "live")]
+use federate_session::Surveyed;
+#[cfg(feature = "live")]
+use repeat::{Recording, Repeat};
 #[cfg(not(feature = "live"))]
-pub(super) struct EarlyReads {}
+use unconnected::{EarlyReads, Recording, Repeat, Surveyed};
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -147,6 +151,8 @@ pub(super) struct Done {
     pub(super) actions: Actions,
     /// Whether anything failed; the errors are already reported.
     pub(super) failed: bool,
+    /// Records the run, if it had nothing to do.
+    recording: Option<Recording>,
 }
 
 impl Done {
@@ -154,15 +160,33 @@ impl Done {
     pub(super) fn exit(&self) -> Exit {
         if self.failed { Exit::Error } else { Exit::Clean }
     }
+
+    /// Prints the result, and records the run if it had nothing to do.
+    pub(super) fn print(self, result: &str) -> Result<(), Fault> {
+        print(result)?;
+        if let Some(recording) = self.recording {
+            recording.keep(result);
+        }
+        Ok(())
+    }
 }
 
 impl Members<'_> {
-    /// Decides the actions for every cluster, and performs them where API servers are used. Returns `None` if
-    /// errors in the repo, which are already reported, stop the run.
-    pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
-        let mut session = self.args.last_session()?;
-        session.keep_values();
+    /// Decides the actions for every cluster, and performs them where API servers are used. The run ends before where
+    /// errors in the repo stop it, and where an earlier one has shown that there is nothing to do; both are reported.
+    pub(super) fn run(&self) -> Result<ControlFlow<Exit, Done>, Fault> {
+        let opened = self.args.open()?;
         let repo = self.args.repo_ref();
+        let (early, recorder) = match self.repeat(opened.source(), repo.as_ref()) {
+            Repeat::Same(output) => {
+                say(&output.stderr);
+                return print(&output.stdout).map(|()| ControlFlow::Break(Exit::Clean));
+            }
+            Repeat::Other { early, recorder } => (early, recorder),
+        };
+        let traced = TracedSource::new(opened.source());
+        let mut session = self.args.last_session_of(&traced)?;
+        session.keep_values();
         let inventory = self.inventory.inventory(repo.as_ref());
         let surveyed = match &self.reader {
             Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
@@ -170,17 +194,18 @@ impl Members<'_> {
             Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
         };
         // The API servers list while this plans.
-        let early = match &self.reader {
+        let early = early.or_else(|| match &self.reader {
             Reader::Dump => None,
             Reader::Servers(servers) => self.read_early(servers, &session, &inventory),
-        };
+        });
         self.working("planning");
         let findings = session.findings();
-        self.args.report(&session, &findings);
+        let stderr = self.args.report_text(&session, &findings);
+        say(&stderr);
         let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {
             say(stopped(self.purpose));
-            return Ok(None);
+            return Ok(ControlFlow::Break(Exit::Error));
         }
         let key = digest_key()?;
         let options = ReconcileOptions {
@@ -195,7 +220,27 @@ impl Members<'_> {
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
         // Like the session, it is freed by the end of the process.
         let reconciler = ManuallyDrop::new(reconciler);
-        let (actions, dry_run) = match &self.reader {
+        let (actions, dry_run) = self.decide(&session, &reconciler, &surveyed, early.as_ref())?;
+        let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
+        let errors = report::errors(&actions, everything);
+        print_lines("error", &errors);
+        print_lines("warning", &report::notes(&actions));
+        let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
+        let recorder = recorder.filter(|_| !failed);
+        let recording =
+            recorder.and_then(|it| it.recording(&session, traced.trace(), (&inventory, &actions), stderr));
+        Ok(ControlFlow::Continue(Done { actions, failed, recording }))
+    }
+
+    /// The actions, and whether no writes were made.
+    fn decide(
+        &self,
+        session: &Session,
+        reconciler: &Reconciler<'_>,
+        surveyed: &Surveyed,
+        early: Option<&EarlyReads>,
+    ) -> Result<(Actions, bool), Fault> {
+        Ok(match &self.reader {
             Reader::Dump => {
                 print_lines("warning", &without_dump(&reconciler.unobserved()));
                 if reconciler.compares_no_secrets() {
@@ -205,18 +250,12 @@ impl Members<'_> {
                 (reconciler.observed(), true)
             }
             Reader::Servers(servers) => {
-                let remember = Some(&surveyed).filter(|_| self.remember);
+                let remember = Some(surveyed).filter(|_| self.remember);
                 let memory = (remember, !self.remember && !self.args.names_memory());
-                let actions = servers.reconcile(&session, &reconciler, memory, early.as_ref())?;
+                let actions = servers.reconcile(session, reconciler, memory, early)?;
                 (actions, servers.dry_run.is_some())
             }
-        };
-        let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
-        let errors = report::errors(&actions, everything);
-        print_lines("error", &errors);
-        print_lines("warning", &report::notes(&actions));
-        let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
-        Ok(Some(Done { actions, failed }))
+        })
     }
 
     /// Whether applying would fail because an object differs and is not adopted. The table shows it.
@@ -230,57 +269,6 @@ impl Members<'_> {
         if !self.args.quiet {
             progress_line::start(phase);
         }
-    }
-
-    /// Reads what the plan is made from and only the clusters know.
-    #[cfg(feature = "live")]
-    fn survey(
-        &self,
-        servers: &Servers<'_>,
-        session: &mut Session,
-        inventory: &Inventory,
-    ) -> Result<Surveyed, Fault> {
-        if servers.check_access {
-            return Ok(Surveyed::default());
-        }
-        progress_line::phase("reading the clusters");
-        let access = servers.access.access(session);
-        let surveyed = session
-            .survey(&access, inventory, (self.remember, &self.args.clusters))
-            .map_err(|error| Fault::Failed(self.args.without_access(error.to_string())))?;
-        print_lines("warning", &surveyed.warnings);
-        if !self.args.names_memory()
-            && let Some(plan) = surveyed.plan().map_err(Fault::Failed)?
-        {
-            session.remember(plan);
-        }
-        Ok(surveyed)
-    }
-
-    /// Begins to read the clusters, where nothing else is read first. What keeps them from being read is reported after
-    /// errors in the repo.
-    #[cfg(feature = "live")]
-    fn read_early(
-        &self,
-        servers: &Servers<'_>,
-        session: &Session,
-        inventory: &Inventory,
-    ) -> Option<EarlyReads> {
-        let reads = self.moved.is_none() && !servers.check_access;
-        reads.then(|| {
-            session.read_early(&servers.access.access(session), inventory, &self.args.clusters).ok()
-        })?
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn read_early(&self, _: &Servers<'_>, _: &Session, _: &Inventory) -> Option<EarlyReads> {
-        None
-    }
-
-    #[cfg(not(feature = "live"))]
-    #[expect(clippy::unnecessary_wraps, reason = "it stands for one that can fail")]
-    fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
-        Ok(Surveyed {})
     }
 }
 
@@ -313,48 +301,6 @@ fn stopped(purpose: Purpose) -> &'static str {
         Purpose::Drift { .. } => {
             "nothing was compared; --keep-going skips the objects with errors and compares the rest\n"
         }
-    }
-}
-
-impl Servers<'_> {
-    #[cfg(feature = "live")]
-    fn reconcile(
-        &self,
-        session: &Session,
-        reconciler: &Reconciler<'_>,
-        (remember, without_memory): (Option<&Surveyed>, bool),
-        early: Option<&EarlyReads>,
-    ) -> Result<Actions, Fault> {
-        progress_line::stop();
-        let lines = progress::ProgressLines::new(self.quiet);
-        let options = ServerOptions {
-            dry_run: self.dry_run.map(|dry_run| match dry_run {
-                DryRun::Client => federate_live::DryRun::Client,
-                DryRun::Server => federate_live::DryRun::Server,
-            }),
-            wait: self.wait,
-            remember,
-            without_memory,
-            check_access: self.check_access,
-            fence: None,
-            early,
-            progress: &lines,
-        };
-        let reconciled = reconciler.servers(&self.access.access(session), &options);
-        lines.clear();
-        reconciled.map_err(|error| Fault::Failed(error.to_string()))
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn reconcile(
-        &self,
-        _: &Session,
-        _: &Reconciler<'_>,
-        _: (Option<&Surveyed>, bool),
-        _: Option<&EarlyReads>,
-    ) -> Result<Actions, Fault> {
-        let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
-        Err(Fault::Failed(why.to_owned()))
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anstream::AutoStream;
 use anstream::stream::RawStream;
@@ -192,4 +193,11 @@ fn choose_color(choice: ColorChoice) {
 /// `CLICOLOR_FORCE` say otherwise.
 fn use_color(stream: &impl RawStream) -> bool {
     AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// A folder in the user's cache, if the environment names one.
+fn cache(name: &str) -> Option<PathBuf> {
+    let folder = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("federate").join(name))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, say};
+use super::{Exit, Fault, cache, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
@@ -108,7 +108,7 @@ impl Render {
         let waiting = || say("waiting for another federate process that writes to the same folder\n");
         let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting)?;
         let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
-            let folder = folder.read(cache())?;
+            let folder = folder.read(cache("index"))?;
             let session = self.updated(session, &changed, folder.previous())?;
             (folder, session)
         } else {
@@ -134,7 +134,7 @@ impl Render {
     /// Reads the output folder and the repo at the same time.
     fn read(&self, folder: LockedFolder) -> Result<(Folder, Session), Fault> {
         let session = || self.args.without_memory(Some(&self.out));
-        let (folder, session) = rayon::join(|| folder.read(cache()), session);
+        let (folder, session) = rayon::join(|| folder.read(cache("index")), session);
         let (folder, mut session) = (folder?, session?);
         session.remember(self.args.memory(folder.previous())?);
         Ok((folder, session))
@@ -199,13 +199,6 @@ impl From<dir::Error> for Fault {
     fn from(error: dir::Error) -> Self {
         Self::Failed(error.to_string())
     }
-}
-
-/// The folder of the index in the user's cache, if the environment names one.
-fn cache() -> Option<PathBuf> {
-    let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join("federate/index"))
 }
 
 /// The machine-readable result.

@@ -159,7 +159,14 @@ impl RepoArgs {
     /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object
     /// takes longer than many a plan.
     pub(super) fn last_session(&self) -> Result<ManuallyDrop<Session>, Fault> {
-        self.session(None, None).map(ManuallyDrop::new)
+        self.last_session_of(self.open()?.source())
+    }
+
+    /// The same for the files of `source`.
+    pub(super) fn last_session_of(&self, source: &dyn Source) -> Result<ManuallyDrop<Session>, Fault> {
+        let mut session = self.session_of(source, None, Plan::default())?;
+        session.remember(self.memory(None)?);
+        Ok(ManuallyDrop::new(session))
     }
 
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
@@ -215,6 +222,12 @@ impl RepoArgs {
     /// The snapshot given with `--snapshot`.
     fn stored(&self) -> Result<Option<Arc<Stored>>, Fault> {
         self.snapshot.stored(&self.repo, &self.revision, self.now)
+    }
+
+    /// Whether an option names files besides the repo.
+    #[cfg(feature = "live")]
+    pub(super) fn names_files(&self) -> bool {
+        self.previous.is_some() || self.observed.is_some() || self.hosts.is_some() || self.snapshot.is_given()
     }
 
     /// Whether an option selects the scheduler's memory.
@@ -402,8 +415,13 @@ impl RepoArgs {
 
     /// Prints findings to standard error: errors always, warnings unless `--quiet`.
     pub(super) fn report(&self, session: &Session, found: &[Finding]) {
+        say(&self.report_text(session, found));
+    }
+
+    /// What [`report`](Self::report) prints.
+    pub(super) fn report_text(&self, session: &Session, found: &[Finding]) -> String {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        say(&findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr())));
+        findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr()))
     }
 }
 

@@ -34,6 +34,7 @@ mod memory;
 mod order;
 mod outcomes;
 mod reach;
+mod repeated;
 mod replace;
 mod rights;
 mod server_decides;

@@ -5,7 +5,7 @@ use std::process::Output;
 use serde_json::Value;
 
 /// The output and exit code of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,

@@ -142,7 +142,7 @@ impl Sandbox {
         self
     }
 
-    fn set(&self, key: &str, value: &Value) {
+    pub(crate) fn set(&self, key: &str, value: &Value) {
         let file = self.path("repo").join("federate.yaml");
         let text = fs::read(&file).unwrap_or_else(|_| b"{}".to_vec());
         let mut settings: Value = serde_json::from_slice(&text).unwrap();
@@ -252,6 +252,7 @@ impl Sandbox {
             }
             None => drop(command.arg("kubeconfig").args(arguments.split_whitespace())),
         }
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }

@@ -1,30 +1,39 @@
 //! Reads that begin before it is known what is desired: while a repo is planned, the API servers already list the members
 //! of the `ApplySet`, whose kinds its parent names. What they do not cover is read later, as without them.
+//!
+//! Where these reads are all that a run looks at in a cluster, a digest of them stands for the state of the cluster.
 
 use std::collections::BTreeMap;
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 
 use super::call::Call;
 use super::client::Client;
 use super::kinds::path;
 use super::listed::Item;
-use super::read::{List, items, parent_path, selector};
+use super::read::{List, finished, items, parent_path, selector};
 use super::target::{self, Connections};
-use super::{Access, Error, runtime};
+use super::{Access, Error, runtime, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
 use federate_kubernetes::ClusterName;
 
+/// A read that is under way, or its result.
+pub(super) type Reading<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
 /// Reads that are under way. Nothing is written by them, and dropping them ends them.
 pub struct EarlyReads {
     pub(super) runtime: Option<Runtime>,
     pub(super) connections: Arc<Connections>,
-    clusters: Mutex<BTreeMap<ClusterName, JoinHandle<Result<EarlyCluster, Error>>>>,
+    clusters: Mutex<BTreeMap<ClusterName, Reading<EarlyCluster>>>,
+    /// Whether every cluster is being read.
+    complete: bool,
 }
 
 /// What is being read of a cluster.
@@ -38,7 +47,16 @@ pub(super) struct EarlyCluster {
 pub(super) struct EarlyLists {
     pub(super) parent: Option<Value>,
     selector: String,
-    lists: BTreeMap<String, JoinHandle<Result<Vec<Item>, Error>>>,
+    lists: BTreeMap<String, Reading<Vec<Item>>>,
+    digests: Digests,
+}
+
+/// Digests of the answers, by the paths of the requests; those of lists once they are complete.
+#[derive(Clone, Default)]
+pub(super) struct Digests {
+    answers: Arc<Mutex<BTreeMap<String, [u8; 32]>>>,
+    /// How many there are to be.
+    requests: usize,
 }
 
 /// Begins to read the members of an `ApplySet` in the first clusters, as many as are worked on at a time.
@@ -51,21 +69,44 @@ pub fn read_early(access: &Access, clusters: &[ClusterName], set: &Inventory) ->
     let runtime = runtime()?;
     let begin = |cluster: &ClusterName| {
         let (connections, name, set) = (connections.clone(), cluster.clone(), set.clone());
-        let read = async move {
+        let read = runtime.spawn(async move {
             let client = target::to(&connections, &name).await?;
             let found = EarlyLists::begin(&client, &set).await?;
             Ok(EarlyCluster { client, found })
-        };
-        (cluster.clone(), runtime.spawn(read))
+        });
+        let reading: Reading<EarlyCluster> = Box::pin(async move { finished(read.await)? });
+        (cluster.clone(), reading)
     };
-    let clusters = clusters.iter().take(access.clusters_at_once()).map(begin).collect();
-    Ok(EarlyReads { runtime: Some(runtime), connections, clusters: Mutex::new(clusters) })
+    let at_once = access.clusters_at_once();
+    let begun = clusters.iter().take(at_once).map(begin).collect();
+    let complete = clusters.len() <= at_once;
+    Ok(EarlyReads { runtime: Some(runtime), connections, clusters: Mutex::new(begun), complete })
 }
 
 impl EarlyReads {
     /// What is being read of a cluster, for the first that asks.
-    pub(super) fn take(&self, cluster: &str) -> Option<JoinHandle<Result<EarlyCluster, Error>>> {
+    pub(super) fn take(&self, cluster: &str) -> Option<Reading<EarlyCluster>> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner).remove(cluster)
+    }
+
+    /// Waits until everything has been read, and returns a digest of each cluster, which
+    /// [`ClusterOutcome`](crate::ClusterOutcome) has too; `None` if something could not be read, or not all clusters are
+    /// read early. What was read is still there for a run.
+    pub fn digests(&self) -> Option<BTreeMap<ClusterName, String>> {
+        let runtime = self.runtime.as_ref().filter(|_| self.complete)?;
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = BTreeMap::new();
+        for (name, reading) in clusters.iter_mut() {
+            let read = runtime.block_on(within(self.connections.timeout(), async {
+                let mut cluster = reading.as_mut().await?;
+                cluster.found.wait().await;
+                Ok(cluster)
+            }));
+            let digest = read.as_ref().ok().and_then(|cluster| cluster.found.digests.all());
+            *reading = Box::pin(ready(read));
+            all.insert(name.clone(), digest);
+        }
+        all.into_iter().map(|(name, digest)| Some((name, digest?))).collect()
     }
 }
 
@@ -82,20 +123,77 @@ impl EarlyLists {
     async fn begin(client: &Client, set: &Inventory) -> Result<Self, Error> {
         let parent = client.find(&Call::get(parent_path(set))).await?;
         let kinds = parent.iter().flat_map(|parent| Members::of(parent).group_kinds);
+        let lists = kinds.filter_map(|name| only_version(&name));
         let selector = selector(&[set.id()]);
-        let lists = kinds.filter_map(|name| only_version(&name)).map(|kind| {
-            let (client, list) =
-                (client.clone(), List { kind, namespace: None, selector: Some(selector.clone()) });
-            (path(&list.kind, None), tokio::spawn(async move { items(&client, &list).await }))
-        });
-        let lists = lists.collect();
-        Ok(Self { parent, selector, lists })
+        let lists: Vec<List> =
+            lists.map(|kind| List { kind, namespace: None, selector: Some(selector.clone()) }).collect();
+        let digests = Digests { requests: lists.len() + 1, ..Digests::default() };
+        if let Some(parent) = &parent {
+            digests.note(parent_path(set), [parent.to_string().as_bytes()].into_iter());
+        }
+        let begin = |list: List| {
+            let (client, path, digests) = (client.clone(), path(&list.kind, None), digests.clone());
+            let at = path.clone();
+            let read = tokio::spawn(async move {
+                let items = items(&client, &list).await?;
+                digests.note(at, items.iter().map(|(_, text)| &**text));
+                Ok(items)
+            });
+            let reading: Reading<Vec<Item>> = Box::pin(async move { finished(read.await)? });
+            (path, reading)
+        };
+        let lists = lists.into_iter().map(begin).collect();
+        Ok(Self { parent, selector, lists, digests })
     }
 
     /// A list that is under way.
-    pub(super) fn take(&mut self, list: &List) -> Option<JoinHandle<Result<Vec<Item>, Error>>> {
+    pub(super) fn take(&mut self, list: &List) -> Option<Reading<Vec<Item>>> {
+        self.has(list).then(|| self.lists.remove(&path(&list.kind, None)))?
+    }
+
+    fn has(&self, list: &List) -> bool {
         let is_same = list.namespace.is_none() && list.selector.as_ref() == Some(&self.selector);
-        self.lists.remove(&path(&list.kind, None)).filter(|_| is_same)
+        is_same && self.lists.contains_key(&path(&list.kind, None))
+    }
+
+    /// The digests, if these lists are all that are under way.
+    pub(super) fn digests_of(&self, lists: &[List]) -> Option<Digests> {
+        let all = lists.len() == self.lists.len() && lists.iter().all(|list| self.has(list));
+        all.then(|| self.digests.clone())
+    }
+
+    /// Waits until all lists have been read.
+    async fn wait(&mut self) {
+        for reading in self.lists.values_mut() {
+            let read = reading.as_mut().await;
+            *reading = Box::pin(ready(read));
+        }
+    }
+}
+
+impl Digests {
+    fn note<'t>(&self, path: String, texts: impl Iterator<Item = &'t [u8]>) {
+        let mut sha = Sha256::new();
+        for text in texts {
+            sha.update((text.len() as u64).to_be_bytes());
+            sha.update(text);
+        }
+        let digest = sha.finalize().into();
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path, digest);
+    }
+
+    /// The digest of all answers; `None` if one is missing.
+    pub(super) fn all(&self) -> Option<String> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sha = Sha256::new();
+        for (path, digest) in answers.iter() {
+            sha.update((path.len() as u64).to_be_bytes());
+            sha.update(path);
+            sha.update(digest);
+        }
+        let complete = answers.len() == self.requests;
+        complete
+            .then(|| sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
     }
 }
 

@@ -209,6 +209,9 @@ pub struct ClusterOutcome {
     pub notes: Vec<String>,
     /// What is left behind in the cluster; `None` if that was not looked at.
     pub orphans: Option<Orphans>,
+    /// A digest of all that was looked at, if nothing was to be done and [early reads](EarlyReads) covered it. A run with
+    /// the same inputs that reads the same has the same outcome.
+    pub digest: Option<String>,
 }
 
 /// Why something failed.
@@ -327,13 +330,14 @@ fn one(
         error: None,
         notes: Vec::new(),
         orphans: None,
+        digest: None,
     };
     let mut carried = SendResults::default();
     let worked = runtime.block_on(within(connections.timeout(), async {
         let early = options.early.and_then(|early| early.take(&desired.cluster));
         let (client, early) = match early {
             Some(early) => {
-                let EarlyCluster { client, found } = read::finished(early.await)??;
+                let EarlyCluster { client, found } = early.await?;
                 (client, Some(found))
             }
             None => (target::to(connections, &desired.cluster).await?, None),
@@ -424,7 +428,9 @@ async fn work(
                 decision.refuse(why);
             }
         }
-        if options.wait.is_some() || decided.decisions.iter().any(|decision| decision.send.is_some()) {
+        let idle = options.wait.is_none() && decided.decisions.iter().all(|decision| decision.send.is_none());
+        outcome.digest = state.digest.take().filter(|_| idle && !memory::is_kept_in(&state));
+        if !idle {
             state.read_rest(&desired.cluster)?;
         }
         let accepted = if options.dry_run_first {

@@ -142,7 +142,7 @@ pub(super) async fn unused(
     options: &ApplyOptions<'_>,
 ) -> Result<Option<String>, Error> {
     let set = options.inventory;
-    if !options.without_memory || state.parent.as_ref().is_none_or(|parent| !is_kept(parent)) {
+    if !options.without_memory || !is_kept_in(state) {
         return Ok(None);
     }
     let index = client.find(&Call::get(path(set, ""))).await?;
@@ -154,6 +154,11 @@ pub(super) async fn unused(
             name(set, "")
         )
     }))
+}
+
+/// Whether the parent in a cluster says that the cluster keeps a plan.
+pub(super) fn is_kept_in(state: &ClusterState) -> bool {
+    state.parent.as_ref().is_some_and(is_kept)
 }
 
 /// Whether a parent says that the cluster keeps a plan.

@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::call::Call;
 use super::client::{Client, not_json};
-use super::early::EarlyLists;
+use super::early::{EarlyLists, Reading};
 use super::item::{self, Page};
 use super::kinds::{self, Kinds, path, path_of};
 use super::listed::{self, Item, Unread, object};
@@ -53,6 +53,8 @@ pub struct ClusterState {
     pub unreadable: BTreeMap<ObjectRef, String>,
     /// The objects that are unchanged by their text; only their metadata is live.
     unread: Unread,
+    /// A digest of everything that was read, if reads that began early cover it.
+    pub(super) digest: Option<String>,
 }
 
 impl ClusterState {
@@ -119,11 +121,9 @@ pub(super) async fn read(
     let versions: BTreeMap<Key<'_>, &str> =
         desired.objects.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
 
-    let lists = kinds.served().map(|kind| List {
-        kind: kind.clone(),
-        namespace: None,
-        selector: Some(selector.clone()),
-    });
+    let list = |kind: &Kind| List { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) };
+    let lists: Vec<List> = kinds.served().map(list).collect();
+    let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
     let places = namespaces(desired, options.inventory, &members);
     let Listed { items, partial } = list_all(client, lists, &places, early).await?;
     let (mut objects, unread) = listed::objects(items, &desired.cluster, decider)?;
@@ -137,11 +137,13 @@ pub(super) async fn read(
     let members = ours.map(|object| object.id.clone()).collect();
 
     let (more, unreadable) = missing(client, desired, &kinds, &objects).await?;
+    let covered = !partial && more.is_empty() && unreadable.is_empty();
+    let digest = digests.filter(|_| covered).and_then(|digests| digests.all());
     objects.extend(more);
     let mut live = Live::default();
     live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, unread })
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, unread, digest })
 }
 
 /// Reads only the desired objects. Which other members there are is unknown.
@@ -169,6 +171,7 @@ async fn narrow(
         partial: true,
         unreadable,
         unread: Unread::default(),
+        digest: None,
     })
 }
 
@@ -272,11 +275,10 @@ pub(super) struct Listed {
 /// `namespaces`.
 pub(super) async fn list_all(
     client: &Client,
-    lists: impl Iterator<Item = List>,
+    mut lists: Vec<List>,
     namespaces: &BTreeSet<String>,
     mut early: Option<EarlyLists>,
 ) -> Result<Listed, Error> {
-    let mut lists: Vec<List> = lists.collect();
     let mut all = Listed::default();
     while !lists.is_empty() {
         let mut narrower = Vec::new();
@@ -306,12 +308,15 @@ async fn try_lists(
     let under_way = lists.map(|list| {
         let begun = early.as_mut().and_then(|early| early.take(list));
         let (client, list) = (client.clone(), list.clone());
-        begun.unwrap_or_else(|| tokio::spawn(async move { items(&client, &list).await }))
+        begun.unwrap_or_else(|| {
+            let read = tokio::spawn(async move { items(&client, &list).await });
+            Box::pin(async move { finished(read.await)? })
+        })
     });
-    let under_way: Vec<JoinHandle<Result<Vec<Item>, Error>>> = under_way.collect();
+    let under_way: Vec<Reading<Vec<Item>>> = under_way.collect();
     let mut all = Vec::new();
-    for task in under_way {
-        all.push(match finished(task.await)? {
+    for reading in under_way {
+        all.push(match reading.await {
             Err(Error::Refused(refusal)) if refusal.code == 403 => None,
             items => Some(items?),
         });

@@ -66,7 +66,7 @@ pub(super) async fn wait(
         });
         let lists: Vec<List> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
-        let items = list_all(client, lists.into_iter(), &namespaces, None).await?.items;
+        let items = list_all(client, lists, &namespaces, None).await?.items;
         for mut object in listed::objects(items, &cluster, None)?.0 {
             read_fields(&mut object.body);
             if let Some(why) = failure(&object).filter(|_| open.contains_key(&object.id)) {

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::foreign;
 use super::lock::Lock;
 use super::paths::{ObjectPath, cluster_folder};
 use super::summary::Summary;
 use super::tree::Tree;
+use super::{cache, foreign};
 use federate_dialect::Plan;
 use federate_kubernetes::ObjectRef;
 
@@ -131,7 +131,8 @@ impl LockedFolder {
     pub fn read(self, cache: Option<PathBuf>) -> Result<Folder, Error> {
         let dir = self.location.dir();
         let root = self.location.open()?;
-        let index = || cache.map(|cache| StoredIndex::read(cache.join(index::name(&dir))));
+        let name = cache::name(dir.as_os_str().as_encoded_bytes(), "index");
+        let index = || cache.map(|cache| StoredIndex::read(cache.join(name)));
         let previous = || root.as_ref().map(|root| previous::read(root.as_fd(), &dir)).transpose();
         let (previous, index) = rayon::join(previous, index);
         let previous = previous?.flatten();

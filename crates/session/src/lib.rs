@@ -52,6 +52,6 @@ pub use members::set_status;
 pub use provenance::Provenance;
 pub use reconcile::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
-pub use reconcile::{ServerOptions, Surveyed};
+pub use reconcile::{RunOutput, RunRecord, ServerOptions, Surveyed};
 pub use session::{Options, Session, Update};
 pub use whatif::{Outcome, UnitOutcome, WhatIf};

@@ -15,9 +15,13 @@ use federate_repo::config::Ignore;
 use crate::Session;
 
 #[cfg(feature = "live")]
+mod record;
+#[cfg(feature = "live")]
 mod servers;
 #[cfg(feature = "live")]
 mod survey;
+#[cfg(feature = "live")]
+pub use record::{RunOutput, RunRecord};
 #[cfg(feature = "live")]
 pub use servers::ServerOptions;
 #[cfg(feature = "live")]

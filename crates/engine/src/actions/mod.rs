@@ -182,6 +182,9 @@ pub struct ClusterReport {
     /// What is left behind; `None` if that was not looked at.
     #[serde(skip)]
     pub orphans: Option<Orphans>,
+    /// A digest of all that was read, if nothing was to be done, and reads before the plan was made cover it.
+    #[serde(skip)]
+    pub digest: Option<String>,
 }
 
 /// What is left behind in a cluster.
@@ -203,7 +206,7 @@ impl ClusterReport {
             None if outcomes().any(|outcome| outcome == Outcome::Failed) => Outcome::Failed,
             None => outcomes().max().unwrap_or(Outcome::Done),
         };
-        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None }
+        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None, digest: None }
     }
 }
 

@@ -10,11 +10,9 @@
 //! compared times come from the file system of the folder.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rayon::prelude::*;
 use rustix::fs::AtFlags;
@@ -22,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::at;
 use super::compare::{Compared, Comparison, Namespace, State};
+use crate::cache;
 use crate::tree::{File, Tree};
 
 /// The first bytes of an index; each format has its own number.
@@ -29,8 +28,6 @@ const MAGIC: &[u8] = b"federate index 2\n";
 /// The bytes of one record: inode, size, two times, number of the text.
 const RECORD: usize = 8 + 8 + 12 + 12 + 4;
 const DIGEST: usize = 32;
-/// Seconds after which an index that no run has written is removed: its folder is probably gone.
-const STALE: i64 = 30 * 24 * 3600;
 
 type Digest = [u8; DIGEST];
 
@@ -89,7 +86,7 @@ pub(super) struct StoredIndex {
 impl StoredIndex {
     /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
     pub(super) fn read(path: PathBuf) -> Self {
-        let recorded = contents(&path).and_then(Recorded::parse).unwrap_or_default();
+        let recorded = cache::read(&path).and_then(Recorded::parse).unwrap_or_default();
         Self { path, recorded }
     }
 }
@@ -184,7 +181,7 @@ impl Recorder<'_> {
     /// Records a tree that is in place. If the index cannot be written, later runs are slower.
     pub(super) fn record(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
         if let Some(stored) = self.index.stored {
-            let _ = write(&stored.path, &self.encode(root, comparison));
+            let _ = cache::write(&stored.path, &self.encode(root, comparison));
         }
     }
 
@@ -268,12 +265,6 @@ fn push(bytes: &mut Vec<u8>, stamp: &FileStat) {
     }
 }
 
-fn contents(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::from(at::open_file(rustix::fs::CWD, path).ok()?).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
 /// The content of an index.
 #[derive(Debug, Default)]
 struct Recorded {
@@ -340,39 +331,4 @@ fn take_stamp(rest: &mut &[u8], device: u64) -> Option<FileStat> {
     let modified = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
     let changed = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
     Some(FileStat { device, inode, size, modified, changed })
-}
-
-/// Writes an index in one step, and removes old ones next to it.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
-    fs::create_dir_all(folder)?;
-    let new = path.with_extension("new");
-    let _ = fs::remove_file(&new);
-    let done = at::write(rustix::fs::CWD, &new, bytes).map(drop).map_err(io::Error::from);
-    if let Err(error) = done.and_then(|()| fs::rename(&new, path)) {
-        let _ = fs::remove_file(&new);
-        return Err(error);
-    }
-    remove_stale(folder, modified(path)?);
-    Ok(())
-}
-
-fn modified(path: &Path) -> io::Result<i64> {
-    use std::os::unix::fs::MetadataExt;
-    Ok(fs::symlink_metadata(path)?.mtime())
-}
-
-fn remove_stale(folder: &Path, now: i64) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if modified(&entry.path()).is_ok_and(|then| now.saturating_sub(then) > STALE) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// The name of a folder's index in the cache.
-pub(super) fn name(folder: &Path) -> String {
-    let digest = Sha256::digest(folder.as_os_str().as_encoded_bytes());
-    let short = digest.as_slice().first_chunk().copied().map_or(0, u128::from_be_bytes);
-    format!("{short:032x}.index")
 }

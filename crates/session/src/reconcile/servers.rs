@@ -106,6 +106,7 @@ impl Reconciler<'_> {
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
                     report.orphans = outcome.orphans;
+                    report.digest = outcome.digest;
                 }
             }
             if options.dry_run.is_some() && !drift {

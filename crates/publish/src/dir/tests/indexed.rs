@@ -5,7 +5,10 @@ use super::*;
 impl Sandbox {
     /// The index of `out`.
     fn index(&self) -> PathBuf {
-        self.0.path().join(CACHE).join(index::name(&fs::canonicalize(self.out()).unwrap()))
+        self.0.path().join(CACHE).join(crate::cache::name(
+            fs::canonicalize(self.out()).unwrap().as_os_str().as_encoded_bytes(),
+            "index",
+        ))
     }
 
     /// How many files a run over an unchanged tree would read.

@@ -1,0 +1,114 @@
+//! An `apply` or `drift` that reads what an earlier one has read, which had nothing to do, has nothing to do either
+//! ([`RunRecord`]).
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Members, Reader, Servers};
+use crate::cli::{cache, use_color};
+use federate_engine::actions::{Actions, Inventory, RepoRef};
+use federate_live::EarlyReads;
+use federate_publish::cache::name;
+use federate_repo::Source;
+use federate_session::{RunOutput, RunRecord, Session};
+use federate_source::SourceTrace;
+
+/// The environment variables that results depend on, besides those that arguments stand for.
+const VARIABLES: [&str; 6] =
+    ["FEDERATE_DIGEST_KEY", "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "TZ"];
+
+/// Whether an earlier run read the same.
+pub(super) enum Repeat {
+    /// It did, had nothing to do, and printed this.
+    Same(RunOutput),
+    /// It did not, or there is no record of it.
+    Other {
+        /// What has begun to be read.
+        early: Option<EarlyReads>,
+        /// Records this run.
+        recorder: Option<Recorder>,
+    },
+}
+
+/// Where a run is recorded.
+pub(super) struct Recorder {
+    path: PathBuf,
+    inputs: String,
+}
+
+/// A run that had nothing to do, before its result is printed.
+pub(super) struct Recording {
+    recorder: Recorder,
+    record: RunRecord,
+    stderr: String,
+}
+
+impl Members<'_> {
+    /// Reads the repo and the clusters as far as an earlier run with the same arguments has read them, if it had nothing
+    /// to do, and compares.
+    pub(super) fn repeat(&self, source: &dyn Source, repo: Option<&RepoRef>) -> Repeat {
+        let recorder = self.recorder(repo);
+        let (Some(found), Reader::Servers(servers)) = (&recorder, &self.reader) else {
+            return Repeat::Other { early: None, recorder };
+        };
+        let stored = RunRecord::read(&found.path, &found.inputs).filter(|record| record.is_of(source));
+        let early = stored.as_ref().and_then(|record| record.read_early(servers.access.without_repo()));
+        match (stored, &early) {
+            (Some(record), Some(reads)) if record.is_same(reads) => Repeat::Same(record.output),
+            _ => Repeat::Other { early, recorder },
+        }
+    }
+
+    /// Where this run is recorded; `None` if it may depend on more than can be compared.
+    fn recorder(&self, repo: Option<&RepoRef>) -> Option<Recorder> {
+        let Reader::Servers(Servers { access, wait: None, check_access: false, .. }) = &self.reader else {
+            return None;
+        };
+        let more = self.moved.is_some() || self.remember || self.results || access.has_hub();
+        if more || self.args.names_files() {
+            return None;
+        }
+        let folder = env::current_dir().ok()?;
+        let mut about = folder.as_os_str().as_encoded_bytes().to_vec();
+        for arg in env::args_os() {
+            about.push(0);
+            about.extend_from_slice(arg.as_encoded_bytes());
+        }
+        let path = cache("runs")?.join(name(&about, "json"));
+        let program = env::current_exe().ok()?;
+        let stat = fs::metadata(&program).ok()?;
+        let mut sha = Sha256::new_with_prefix(about);
+        let style = (self.args.text_style(), use_color(&std::io::stderr()));
+        let program = (program, stat.len(), stat.ino(), stat.mtime(), stat.mtime_nsec());
+        let variables = VARIABLES.map(env::var_os);
+        sha.update(format!("{:?}", (env!("CARGO_PKG_VERSION"), program, style, variables, repo)));
+        let inputs = sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        Some(Recorder { path, inputs })
+    }
+}
+
+impl Recorder {
+    /// Prepares a record of the run; `None` if it had something to do, or looked at what is not recorded.
+    pub(super) fn recording(
+        self,
+        session: &Session,
+        files: SourceTrace,
+        (set, actions): (&Inventory, &Actions),
+        stderr: String,
+    ) -> Option<Recording> {
+        let record = RunRecord::of(session, files, set, actions)?;
+        Some(Recording { recorder: self, record, stderr })
+    }
+}
+
+impl Recording {
+    /// Keeps the record. Without it, a run takes longer.
+    pub(super) fn keep(self, stdout: &str) {
+        let Recorder { path, inputs } = self.recorder;
+        let output = RunOutput { stdout: stdout.to_owned(), stderr: self.stderr };
+        let _ = self.record.write(&path, inputs, output);
+    }
+}
