@@ -38,6 +38,7 @@ pub mod references;
 pub mod release;
 pub mod rollout;
 pub mod served;
+pub mod stages;
 mod starter;
 mod unfollowed;
 

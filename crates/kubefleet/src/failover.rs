@@ -13,9 +13,8 @@ use serde_json::Value;
 use crate::Behaviour;
 use crate::api::{PlacementType, Policy};
 use crate::hub::{Binding, State};
-use crate::rollout::amount::Amount;
-use crate::rollout::api::{BudgetSpec, spec};
-use crate::rollout::budget;
+use crate::rollout::{api, budget};
+use federate_dialect::stages::Amount;
 
 /// The outcome of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +141,7 @@ fn verdict(
     let Some(budget) = budget else {
         return said(true, ", no ClusterResourcePlacementDisruptionBudget specified");
     };
-    let limits = spec::<BudgetSpec>(budget)?;
+    let limits = api::budget(budget)?;
     let unclear =
         limits.max_unavailable.is_some() || matches!(limits.min_available, Some(Amount::Percent(_)));
     if policy == PlacementType::PickAll && unclear {

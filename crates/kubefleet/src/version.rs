@@ -4,6 +4,7 @@
 //! unreleased code; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly the same.
 
 use federate_dialect::release::{self, Release, Releases, Since};
+use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
 
@@ -126,6 +127,11 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
+    /// What the release knows of the stages of update runs.
+    pub(crate) fn stages(&self) -> StageRules {
+        StageRules { max_concurrency: self.max_concurrency, before_stage_tasks: self.before_stage_tasks }
+    }
+
     /// Resolves a release. The table has for each rule the first releases with a change, and the behaviour
     /// before and since.
     pub fn of(release: Release) -> Self {

@@ -25,7 +25,7 @@ impl Record {
 mod tests {
     use std::collections::BTreeSet;
 
-    use federate_kubefleet::rollout::staged::Stage as Clusters;
+    use federate_dialect::stages::Stage as Clusters;
     use jiff::SignedDuration;
     use serde_json::json;
 

@@ -9,7 +9,7 @@ use super::super::decide::Decision;
 use super::super::memory::{Binding, Memory};
 use super::super::rollout::rolling::{self, Next, Round};
 use super::super::rollout::row::{Resources, Row, State};
-use super::super::rollout::{api::is_external, budget, staged};
+use super::super::rollout::{api::is_external, budget};
 use super::super::schedule;
 use super::super::version::ResourceSnapshots;
 use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, waves};
@@ -17,6 +17,7 @@ use federate_dialect::Previous;
 use federate_dialect::rollout::{
     EvictionVerdict, NextRound, RollingRound, Rollout, Stage, StagedRollout, Wave,
 };
+use federate_dialect::stages as staged;
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
 
@@ -109,7 +110,7 @@ fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour)
         clusters: stage.clusters,
         max_concurrency: stage.max_concurrency,
     };
-    let stages = staged::stages(strategy, &picked, behaviour);
+    let stages = staged::stages(strategy, &picked, behaviour.stages());
     StagedRollout {
         strategy: strategy.id.clone(),
         stages: stages

@@ -4,7 +4,7 @@
 //! absolute `minAvailable` has an effect. Percentages are rounded up. Clusters of `PickFixed` cannot be
 //! evicted.
 
-use super::api::{BudgetSpec, spec};
+use super::api::{self, BudgetSpec};
 use crate::api::{PlacementType, Policy};
 use federate_kubernetes::Object;
 
@@ -32,7 +32,7 @@ pub(crate) fn eviction(
         PlacementType::PickAll | PlacementType::PickFixed => 0,
     };
     let available = rows - unavailable;
-    let disruptions_allowed = match budget.map(spec::<BudgetSpec>).transpose()? {
+    let disruptions_allowed = match budget.map(api::budget).transpose()? {
         Some(BudgetSpec { max_unavailable: Some(most), .. }) => {
             most.rounded_up(wanted).saturating_sub(unavailable)
         }

@@ -1,8 +1,7 @@
-//! Rollouts: the next round of a rolling update, the stages of an update run, and evictions.
+//! Rollouts: the next round of a rolling update, update runs, and evictions.
 //!
-//! Apart from stages, all of it depends on what clusters report and users approve: on the hub, not in a repo.
+//! All of it depends on what clusters report and users approve: on the hub, not in a repo.
 
-pub mod amount;
 pub(crate) mod api;
 pub(crate) mod budget;
 pub(crate) mod carry;
@@ -10,4 +9,3 @@ pub(crate) mod rolling;
 pub(crate) mod row;
 pub mod run;
 pub(crate) mod scenario;
-pub mod staged;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use super::rollout::amount::Amount;
 use super::version::{Behaviour, RunState, WaitTimes};
+use federate_dialect::stages::Amount;
 use federate_kubernetes::schema::{Cursor, Refusals, Shape, check_by};
 use federate_kubernetes::{Finding, Object};
 

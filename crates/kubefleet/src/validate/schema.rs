@@ -4,8 +4,9 @@
 use crate::api::{ClusterSpec, ClusterStatus, Policy};
 use crate::member::Strategy as ApplyStrategy;
 use crate::overrides::api::{ObjectSelector, OverrideSpec};
-use crate::rollout::api::{RollingUpdate, StagedSpec};
+use crate::rollout::api::RollingUpdate;
 use crate::selection::api::ResourceSelector;
+use federate_dialect::stages::StagedSpec;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
 use Shape::{Any, Integer, List, Object, OneOf, Text};

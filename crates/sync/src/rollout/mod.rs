@@ -8,9 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use federate_kubefleet::Behaviour;
-use federate_kubefleet::rollout::amount::Amount;
-use federate_kubefleet::rollout::staged::{self, Failure, Stage as Clusters};
+use federate_dialect::stages::{self as staged, Amount, Failure, Stage as Clusters, StageRules};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_repo::Repo;
 
@@ -134,7 +132,7 @@ impl Rollout {
             "rollout",
             body,
         );
-        staged::stages(&strategy, &picked, &Behaviour::newest())
+        staged::stages(&strategy, &picked, StageRules::NEWEST)
     }
 
     /// What is wrong with it, whatever the clusters are.

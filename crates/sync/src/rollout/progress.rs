@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubefleet::rollout::staged::Stage as Clusters;
+use federate_dialect::stages::Stage as Clusters;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

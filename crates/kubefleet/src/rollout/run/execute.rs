@@ -12,7 +12,7 @@ use super::approval::When;
 use super::binding::DesiredBinding;
 use super::status::{ClusterStatus, StageStatus, TaskStatus};
 use super::{Failure, POLL, POLL_APPROVALS, Progress, Run, STUCK};
-use crate::rollout::amount::Amount;
+use federate_dialect::stages::Amount;
 
 /// The result of a pass over the clusters of a stage.
 #[derive(Default)]

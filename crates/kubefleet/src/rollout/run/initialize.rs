@@ -14,8 +14,8 @@ use super::{Failure, Run};
 use crate::cluster;
 use crate::hub::PARENT;
 use crate::overrides::Override;
-use crate::rollout::staged::{self, Stage};
 use crate::version::{ApprovalNames, ResourceSnapshots};
+use federate_dialect::stages::{self as staged, Stage};
 
 pub(in crate::rollout) const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
 /// The index of the first resource snapshot of a placement.
@@ -70,8 +70,9 @@ impl Run<'_> {
         status.staged_update_strategy_snapshot = strategy.at(&["spec"]).cloned();
         let clusters = self.clusters(&selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages =
-            attempt!(staged::partial_stages(strategy, &picked, &self.behaviour).map_err(Failure::client));
+        let stages = attempt!(
+            staged::partial_stages(strategy, &picked, self.behaviour.stages()).map_err(Failure::client)
+        );
         status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
         attempt!(check_all_in_stages(&stages, &selected));
         let cluster = |name: &String| ClusterStatus { cluster_name: name.clone(), ..Default::default() };

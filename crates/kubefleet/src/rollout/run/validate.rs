@@ -10,7 +10,7 @@ use serde_json::json;
 use super::initialize::{Selected, attempt, check_all_in_stages};
 use super::status::{RunStatus, StageStatus};
 use super::{CurrentStage, Failure, Run};
-use crate::rollout::staged::{self, Stage};
+use federate_dialect::stages::{self as staged, Stage};
 
 impl Run<'_> {
     /// The current stage, if nothing has changed.
@@ -47,7 +47,8 @@ impl Run<'_> {
         let strategy = Object::of(json!({"metadata": {"name": self.strategy}, "spec": spec}), "hub");
         let clusters = self.clusters(selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = staged::partial_stages(&strategy, &picked, &self.behaviour).map_err(Failure::client)?;
+        let stages =
+            staged::partial_stages(&strategy, &picked, self.behaviour.stages()).map_err(Failure::client)?;
         check_all_in_stages(&stages, selected)?;
         if stages.len() != self.status.stages.len() {
             return Err(Failure::Abort("the number of stages in the updateRun has changed".to_owned()));

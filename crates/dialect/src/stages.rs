@@ -1,13 +1,34 @@
-//! The stages of an update run: which clusters each updates, in which order, how many at a time.
+//! The stages of a rollout across clusters: which clusters each updates, in which order, how many at a time. They are those
+//! of `KubeFleet`'s update runs; the sync loop rolls out every dialect by them.
 //!
 //! Facts: a stage has the picked clusters that its selector matches. Every picked cluster must be in exactly
 //! one stage. The label that sorts the clusters must be an integer on each of them.
 
 use std::collections::BTreeMap;
 
-use super::api::{StageSpec, StagedSpec, Task, spec};
-use crate::Behaviour;
+use serde::Deserialize;
+
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
+
+mod amount;
+mod spec;
+
+pub use amount::Amount;
+pub use spec::{StageSpec, StagedSpec, Task};
+
+/// What releases of the control plane know of stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageRules {
+    /// Whether several clusters of a stage are updated at a time.
+    pub max_concurrency: bool,
+    /// Whether there are tasks before a stage.
+    pub before_stage_tasks: bool,
+}
+
+impl StageRules {
+    /// The rules of the newest release.
+    pub const NEWEST: Self = Self { max_concurrency: true, before_stage_tasks: true };
+}
 
 /// A stage of an update run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +103,8 @@ impl Failure {
 }
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
-pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> Result<Vec<Stage>, Failure> {
-    let stages = partial_stages(strategy, picked, behaviour)?;
+pub fn stages(strategy: &Object, picked: &[&Cluster], rules: StageRules) -> Result<Vec<Stage>, Failure> {
+    let stages = partial_stages(strategy, picked, rules)?;
     let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
     let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
     if missing.is_empty() {
@@ -94,17 +115,17 @@ pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> 
 }
 
 /// The same, but allows clusters that are in no stage.
-pub(super) fn partial_stages(
+pub fn partial_stages(
     strategy: &Object,
     picked: &[&Cluster],
-    behaviour: &Behaviour,
+    rules: StageRules,
 ) -> Result<Vec<Stage>, Failure> {
-    let spec: StagedSpec = spec(strategy).map_err(|e| Failure::Unreadable(e.to_string()))?;
+    let spec = strategy.at(&["spec"]).map_or(Ok(None), Option::deserialize);
+    let spec: StagedSpec = spec.map_err(|e| Failure::Unreadable(e.to_string()))?.unwrap_or_default();
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
     let mut stages = Vec::with_capacity(spec.stages.len());
     for stage in &spec.stages {
-        tasks(stage, behaviour)
-            .map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
+        tasks(stage, rules).map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
         let mut members = Vec::new();
         for cluster in matched(stage, picked)? {
             if let Some(first) = taken.insert(&cluster.name, &stage.name) {
@@ -123,7 +144,7 @@ pub(super) fn partial_stages(
             clusters: members.into_iter().map(|(_, name)| name).collect(),
             max_concurrency: stage
                 .max_concurrency
-                .filter(|_| behaviour.max_concurrency)
+                .filter(|_| rules.max_concurrency)
                 .map_or(1, |amount| amount.rounded_down(total))
                 .max(1),
         });
@@ -151,9 +172,9 @@ fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
 }
 
 /// Checks the tasks of a stage.
-fn tasks(stage: &StageSpec, behaviour: &Behaviour) -> Result<(), String> {
+fn tasks(stage: &StageSpec, rules: StageRules) -> Result<(), String> {
     match stage.before_stage_tasks.as_slice() {
-        _ if !behaviour.before_stage_tasks => {}
+        _ if !rules.before_stage_tasks => {}
         [] => {}
         [Task { kind, wait_time: None }] if kind == "Approval" => {}
         [_] => return Err("the task before a stage must be an Approval without `waitTime`".to_owned()),
@@ -216,18 +237,18 @@ mod tests {
         };
         let clusters = ["a", "b", "c"].map(cluster);
         let wait = json!({"type": "TimedWait", "waitTime": "1h"});
-        let stages_of = |release: &str, before: serde_json::Value| {
+        let stages_of = |max_concurrency, before_stage_tasks, before: serde_json::Value| {
             let stage =
                 json!({"name": "all", "labelSelector": {}, "maxConcurrency": 2, "beforeStageTasks": before});
             let body = json!({"spec": {"stages": [stage]}});
             let strategy =
                 Object::named("placement.kubernetes-fleet.io/v1", "StagedUpdateStrategy", "a/s", body);
-            let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
-            stages(&strategy, &clusters.each_ref(), &behaviour).map(|stages| stages[0].max_concurrency)
+            let rules = StageRules { max_concurrency, before_stage_tasks };
+            stages(&strategy, &clusters.each_ref(), rules).map(|stages| stages[0].max_concurrency)
         };
-        assert_eq!(stages_of("0.1.0", json!([])), Ok(1));
-        assert_eq!(stages_of("0.1.1", json!([wait])), Ok(2));
-        assert!(stages_of("0.1.2", json!([wait])).is_err());
+        assert_eq!(stages_of(false, false, json!([])), Ok(1));
+        assert_eq!(stages_of(true, false, json!([wait])), Ok(2));
+        assert!(stages_of(true, true, json!([wait])).is_err());
     }
 
     #[test]
@@ -263,7 +284,7 @@ mod tests {
         ] {
             let stage =
                 StageSpec { before_stage_tasks: before, after_stage_tasks: after, ..StageSpec::default() };
-            assert_eq!(tasks(&stage, &Behaviour::newest()).is_ok(), ok, "{stage:?}");
+            assert_eq!(tasks(&stage, StageRules::NEWEST).is_ok(), ok, "{stage:?}");
         }
     }
 }
