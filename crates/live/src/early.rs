@@ -95,16 +95,20 @@ impl EarlyReads {
     pub fn digests(&self) -> Option<BTreeMap<ClusterName, String>> {
         let runtime = self.runtime.as_ref().filter(|_| self.complete)?;
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = |reading: Reading<EarlyCluster>| async move {
+            let mut cluster = reading.await?;
+            cluster.found.wait().await;
+            Ok(cluster)
+        };
+        let time = self.connections.timeout();
+        let under_way = std::mem::take(&mut *clusters).into_iter();
+        let under_way: Vec<_> =
+            under_way.map(|(name, reading)| (name, runtime.spawn(within(time, whole(reading))))).collect();
         let mut all = BTreeMap::new();
-        for (name, reading) in clusters.iter_mut() {
-            let read = runtime.block_on(within(self.connections.timeout(), async {
-                let mut cluster = reading.as_mut().await?;
-                cluster.found.wait().await;
-                Ok(cluster)
-            }));
-            let digest = read.as_ref().ok().and_then(|cluster| cluster.found.digests.all());
-            *reading = Box::pin(ready(read));
-            all.insert(name.clone(), digest);
+        for (name, reading) in under_way {
+            let read = finished(runtime.block_on(reading)).flatten();
+            all.insert(name.clone(), read.as_ref().ok().and_then(|cluster| cluster.found.digests.all()));
+            clusters.insert(name, Box::pin(ready(read)));
         }
         all.into_iter().map(|(name, digest)| Some((name, digest?))).collect()
     }
