@@ -17,8 +17,8 @@ use federate_session::{RunOutput, RunRecord, Session};
 use federate_source::SourceTrace;
 
 /// The environment variables that results depend on, besides those that arguments stand for.
-const VARIABLES: [&str; 6] =
-    ["FEDERATE_DIGEST_KEY", "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "TZ"];
+const VARIABLES: [&str; 5] =
+    ["FEDERATE_DIGEST_KEY", "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
 /// Whether an earlier run read the same.
 pub(super) enum Repeat {
