@@ -1,5 +1,5 @@
-//! A run that reads what an earlier one has read, which had nothing to do, has nothing to do either; whatever differs is
-//! found as without a record of the earlier run.
+//! A run whose inputs are those of an earlier run that had nothing to do is shortened. Every difference is found as
+//! without a record of the earlier run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

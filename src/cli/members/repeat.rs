@@ -1,5 +1,4 @@
-//! An `apply` or `drift` that reads what an earlier one has read, which had nothing to do, has nothing to do either
-//! ([`RunRecord`]).
+//! Shortens an `apply` or `drift` whose inputs are those of an earlier run that had nothing to do ([`RunRecord`]).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

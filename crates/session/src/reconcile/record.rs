@@ -2,8 +2,8 @@
 //!
 //! A run is a function of its arguments, of the files of the repo, and of what it reads in the clusters. One for which all
 //! of these are the same has nothing to do either, so that it need neither read the repo's YAML, nor plan, nor compare
-//! objects. Nothing is believed by time or version: files and the answers of the API servers are read again, and compared
-//! by their digests.
+//! objects. Modification times and resource versions are not trusted: the files and the answers of the API servers are
+//! read again, and their digests are compared.
 
 use std::collections::BTreeMap;
 use std::io;
