@@ -22,11 +22,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use federate_allocator as _;
 use federate_test_apiserver::Fleet;
-
-// As in the binary; the servers use the same rules.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const CLUSTERS: usize = 10;
 

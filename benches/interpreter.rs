@@ -4,14 +4,11 @@
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 
 use divan::Bencher;
+use federate_allocator as _;
 use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
 use rayon::prelude::*;
 use serde_json::json;
-
-/// As in the binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();

@@ -8,15 +8,12 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use federate_allocator as _;
 use federate_control_planes::DIALECTS;
 use federate_dialect::Previous;
 use federate_repo::source::Entry;
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
-
-/// As in the binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();

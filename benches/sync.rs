@@ -29,14 +29,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use federate_allocator as _;
 use serde_json::json;
 
 use process::{Running, number, run};
 use servers::Servers;
-
-// As in the binary; the servers use the same rules.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();

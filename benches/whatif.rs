@@ -8,14 +8,11 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use federate_allocator as _;
 use federate_control_planes::DIALECTS;
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
-
-// As in the binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-// Objects consist of many small allocations, made and freed by all cores.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use federate_allocator as _;
 
 /// The stack of each worker thread, the same as the main thread's: documents may be nested 512 levels deep.
 const STACK: usize = 8 << 20;

@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 11] = [
     &["publish", "live", "report"],
     &["session"],
     &["sync"],
-    &["test-apiserver"],
+    &["allocator", "test-apiserver"],
     &["federate"],
 ];
 

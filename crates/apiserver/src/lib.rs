@@ -19,6 +19,7 @@
 //! - [`applied`] does all of it: it returns the object after an apply.
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
 //!   by a schema.
+//! - [`lists`] reads the answers to lists.
 //!
 //! Known to differ: a real server raises the generation of a `NetworkPolicy` whenever empty lists are sent
 //! for it, and lets a Job's labels follow its template when it is replaced; `validate` has the rules that objects in a
@@ -53,6 +54,7 @@ mod failure;
 pub mod fields;
 mod kinds;
 pub mod lint;
+pub mod lists;
 pub mod managed;
 pub mod normalize;
 mod openapi;

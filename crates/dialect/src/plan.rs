@@ -1,7 +1,7 @@
 //! The plan: which object goes to which clusters with how many replicas. `plan` prints this document, `render`
 //! writes it as `placements.yaml`, and the next run reads it as the memory of the schedulers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,16 @@ fn api_version() -> String {
 
 fn kind() -> String {
     "Plan".to_owned()
+}
+
+impl Plan {
+    /// The clusters that receive objects, and those from which objects are removed.
+    pub fn clusters(&self) -> BTreeSet<&ClusterName> {
+        let mut lists = BTreeSet::new();
+        let receiving = self.placements.iter().filter(|row| lists.insert(row.clusters.address()));
+        let receiving = receiving.flat_map(|row| &row.clusters).map(|placed| &placed.name);
+        receiving.chain(self.placements.iter().flat_map(|row| &row.withdrawn)).collect()
+    }
 }
 
 impl Default for Plan {

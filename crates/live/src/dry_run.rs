@@ -32,7 +32,7 @@ pub(super) async fn dry_run(
     let mut under_way = JoinSet::new();
     for (at, call) in calls(desired, state, decisions, options) {
         let client = client.clone();
-        under_way.spawn(async move { (at, client.send::<Value>(&call).await) });
+        under_way.spawn(async move { (at, client.send(&call).await) });
     }
     let mut accepted = BTreeSet::new();
     while let Some(task) = under_way.join_next().await {

@@ -39,7 +39,6 @@ mod early;
 mod gates;
 mod hub;
 pub mod import;
-mod item;
 mod kinds;
 mod kubeconfig;
 mod listed;

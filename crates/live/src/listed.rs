@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::client::not_json;
-use super::item;
 use super::{Decider, Error};
 use federate_apiserver::Kind;
+use federate_apiserver::lists::read_item;
 use federate_engine::actions::comparison::is_read_first;
 use federate_engine::actions::listed::ListedObject;
 use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
@@ -31,7 +31,7 @@ impl Unread {
     /// Reads them.
     pub(super) fn read(&mut self, live: &mut Live, cluster: &ClusterName) -> Result<(), Error> {
         for (id, text) in std::mem::take(&mut self.0) {
-            let body = item::read(&text).map_err(|_| not_json())?;
+            let body = read_item(&text).map_err(|_| not_json())?;
             if let Some(object) = live.get_mut(cluster, &id) {
                 object.body = typed(body, &id.api_version, &id.kind);
             }
@@ -46,7 +46,7 @@ pub(super) fn objects(
     cluster: &ClusterName,
     decider: Option<&dyn Decider>,
 ) -> Result<(Vec<Object>, Unread), Error> {
-    let whole = |(kind, text): &Item| Ok(object(kind, item::read(text)?, cluster));
+    let whole = |(kind, text): &Item| Ok(object(kind, read_item(text)?, cluster));
     let all = |items: &[Item]| items.par_iter().map(whole).collect::<serde_json::Result<Vec<_>>>();
     let Some(decider) = decider else { return Ok((all(&items).map_err(|_| not_json())?, Unread::default())) };
     let (first, rest): (Vec<Item>, Vec<Item>) =

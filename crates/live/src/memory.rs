@@ -208,7 +208,7 @@ async fn put(
     });
     let call =
         Call::new(Method::PATCH, path(set, suffix)).query("fieldManager", MANAGER).query("force", "true");
-    client.send::<Value>(&call.body(APPLY, &body)).await.map(drop)
+    client.send(&call.body(APPLY, &body)).await.map(drop)
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ pub(super) async fn report(
     let path = format!("/api/v1/namespaces/{}/events", encoded(&set.namespace));
     let call = Call::new(Method::POST, path).body("application/json", &event);
     // Without the right to create Events the objects are applied all the same.
-    let _ = tokio::time::timeout(PATIENCE, client.send::<Value>(&call)).await;
+    let _ = tokio::time::timeout(PATIENCE, client.send(&call)).await;
 }
 
 /// How long an Event may take.

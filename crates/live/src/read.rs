@@ -16,11 +16,11 @@ use tokio::task::{JoinError, JoinHandle};
 use super::call::Call;
 use super::client::{Client, not_json};
 use super::early::{EarlyLists, Reading};
-use super::item::{self, Page};
 use super::kinds::{self, Kinds, path, path_of};
 use super::listed::{self, Item, Unread, object};
 use super::{ApplyOptions, Decider, DesiredState, Error};
 use federate_apiserver::Kind;
+use federate_apiserver::lists::{Page, read_item};
 use federate_apiserver::managed::read_fields;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -326,7 +326,7 @@ async fn try_lists(
 
 /// The items of a list.
 pub(super) async fn items(client: &Client, list: &List) -> Result<Vec<Item>, Error> {
-    let items = pages(client, list, |page| Ok(page.items)).await?;
+    let items = pages(client, list, Ok).await?;
     let kind = Arc::new(list.kind.clone());
     Ok(items.into_iter().map(|item| (kind.clone(), item)).collect())
 }
@@ -374,11 +374,11 @@ pub(super) async fn reduced(
 ) -> Result<Vec<Object>, Error> {
     let (kind, cluster) = (list.kind.clone(), cluster.clone());
     let reduced = move |text: &Bytes| {
-        let mut body = item::read(text)?;
+        let mut body = read_item(text)?;
         change(&mut body);
         Ok(object(&kind, body, &cluster))
     };
-    pages(client, list, move |page| page.items.iter().map(&reduced).collect()).await
+    pages(client, list, move |items| items.iter().map(&reduced).collect()).await
 }
 
 /// What is read of the pages of a list; nothing where the cluster does not know the kind. The next page is requested
@@ -386,7 +386,7 @@ pub(super) async fn reduced(
 async fn pages<T: Send + 'static>(
     client: &Client,
     list: &List,
-    read: impl Fn(Page) -> serde_json::Result<Vec<T>> + Clone + Send + 'static,
+    read: impl Fn(Vec<Bytes>) -> serde_json::Result<Vec<T>> + Clone + Send + 'static,
 ) -> Result<Vec<T>, Error> {
     let mut begun = 1;
     let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<T>>>> = Vec::new();
@@ -414,10 +414,11 @@ async fn pages<T: Send + 'static>(
             }
             Err(error) => return Err(error),
         };
-        let page = Page::of(&page).map_err(|_| not_json())?;
-        page.next.clone_into(&mut token);
+        let Page { next, items, .. } = Page::of(&page).map_err(|_| not_json())?;
+        token = next;
+        let items = items.into_iter().map(|item| page.slice_ref(item.as_bytes())).collect();
         let read = read.clone();
-        under_way.push(tokio::spawn(async move { read(page) }));
+        under_way.push(tokio::spawn(async move { read(items) }));
         if token.is_empty() {
             break;
         }

@@ -272,7 +272,7 @@ impl Connections {
         // It does not take the place of a cluster.
         let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
         let client = client.counting(self.access.answers.clone(), ServerRole::Hub);
-        match client.send::<serde_json::Value>(&Call::get("/version")).await {
+        match client.send(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(of_hub(error)),
         }

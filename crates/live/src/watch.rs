@@ -23,11 +23,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::call::{Call, METADATA, METADATA_LIST};
-use super::client::Client;
+use super::client::{Client, not_json};
 use super::kinds::{self, path};
 use super::target::Connections;
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver::Kind;
+use federate_apiserver::lists::Page;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
 use federate_engine::actions::ownership::PART_OF;
@@ -155,20 +156,6 @@ struct Metadata {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     deletion_timestamp: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Page {
-    metadata: PageMetadata,
-    #[serde(default)]
-    items: Vec<Item>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMetadata {
-    resource_version: String,
-    r#continue: String,
 }
 
 /// The objects of a place: a hash of the name, and of what changes with the object.
@@ -352,11 +339,15 @@ impl ClusterWatch {
             if !token.is_empty() {
                 call = call.query("continue", &token);
             }
-            let page: Page = client.send(&call).await?;
-            versions.extend(page.items.iter().map(|item| (item.metadata.key(), item.metadata.version())));
-            token = page.metadata.r#continue;
+            let answer = client.bytes(&call).await?;
+            let page = Page::of(&answer).map_err(|_| not_json())?;
+            for item in &page.items {
+                let Item { metadata } = serde_json::from_str(item).map_err(|_| not_json())?;
+                versions.insert(metadata.key(), metadata.version());
+            }
+            token = page.next;
             if token.is_empty() {
-                return Ok((versions, page.metadata.resource_version));
+                return Ok((versions, page.resource_version));
             }
         }
     }

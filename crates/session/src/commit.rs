@@ -152,10 +152,10 @@ impl Commit<'_> {
 
     /// The clusters that receive objects now or did before.
     fn affected(&self, plan: &Plan, home: &BranchContent) -> BTreeSet<String> {
-        let rows = plan.placements.iter();
-        let rows = rows.chain(home.previous().into_iter().flat_map(|plan| &plan.placements));
-        let names = rows.flat_map(|row| row.clusters.iter().map(|placed| &placed.name).chain(&row.withdrawn));
+        let mut names = plan.clusters();
+        names.extend(home.previous().into_iter().flat_map(Plan::clusters));
         let receiving = names
+            .into_iter()
             .map(AsRef::<str>::as_ref)
             .filter(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
         receiving.chain([HOST]).map(str::to_owned).collect()

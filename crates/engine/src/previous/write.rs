@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io;
+use std::io::{self, Write};
 
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -45,8 +45,11 @@ pub fn write_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
 
 /// The same as indented JSON.
 pub fn write_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, plan).map_err(io::Error::from)?;
-    out.write_all(b"\n")
+    // Each quote and comma is a write.
+    let mut buffer = io::BufWriter::new(out);
+    serde_json::to_writer_pretty(&mut buffer, plan).map_err(io::Error::from)?;
+    buffer.write_all(b"\n")?;
+    buffer.flush()
 }
 
 /// Passes the text to `out`, chunk by chunk.

@@ -1,23 +1,24 @@
-//! Items of lists: as text, or as values that take little memory. An unchanged run reads many objects and looks at few
-//! fields of each.
+//! The answers to lists: their items as text, or as values that take little memory. Whoever lists the objects of a
+//! cluster reads many of them and looks at few fields of each.
 //!
-//! Field sets of `managedFields` are half of most objects, and only those of federate are looked at: they stay text
-//! ([`federate_apiserver::managed::fields_of`]). Maps have the capacity that they need.
+//! Field sets of `managedFields` are half of most objects, and most of them are of other managers: they stay text
+//! ([`crate::managed::fields_of`]). Maps have the capacity that they need.
 
 use std::fmt;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The answer to a list.
-pub(super) struct Page {
+/// A page of the answer to a list.
+pub struct Page<'t> {
     /// The token of the next page; empty on the last one.
-    pub(super) next: String,
-    /// The text of each item.
-    pub(super) items: Vec<Bytes>,
+    pub next: String,
+    /// The version of the cluster's state that the answer shows, where a watch of it begins.
+    pub resource_version: String,
+    /// The text of each item, as it stands in the answer.
+    pub items: Vec<&'t str>,
 }
 
 #[derive(Deserialize)]
@@ -29,23 +30,32 @@ struct PageText<'p> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct PageMetadata {
+    resource_version: String,
     r#continue: String,
 }
 
-impl Page {
-    /// The answer in some text.
-    pub(super) fn of(text: &Bytes) -> serde_json::Result<Self> {
-        let page: PageText<'_> = serde_json::from_slice(text)?;
-        let items = page.items.unwrap_or_default().into_iter();
-        let items = items.map(|item| text.slice_ref(item.get().as_bytes())).collect();
-        Ok(Self { next: page.metadata.r#continue, items })
+impl<'t> Page<'t> {
+    /// The page that a server sent.
+    ///
+    /// # Errors
+    ///
+    /// The text is not the JSON of a list.
+    pub fn of(text: &'t [u8]) -> serde_json::Result<Self> {
+        let page: PageText<'t> = serde_json::from_slice(text)?;
+        let items = page.items.unwrap_or_default().into_iter().map(RawValue::get).collect();
+        let PageMetadata { resource_version, r#continue: next } = page.metadata;
+        Ok(Self { next, resource_version, items })
     }
 }
 
-/// An item as a value.
-pub(super) fn read(item: &[u8]) -> serde_json::Result<Value> {
+/// An item as a value, whose field sets are strings of JSON.
+///
+/// # Errors
+///
+/// The text is not JSON.
+pub fn read_item(item: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(item).map(|Item(item)| item)
 }
 
@@ -150,10 +160,10 @@ impl<'de> Visitor<'de> for Place {
 
 #[cfg(test)]
 mod tests {
-    use federate_apiserver::managed::read_fields;
     use serde_json::json;
 
     use super::*;
+    use crate::managed::read_fields;
 
     #[test]
     fn items_are_the_values_that_the_server_returned() {
@@ -163,15 +173,17 @@ mod tests {
              "spec": {"n": [1, -2, 0.5, 18_446_744_073_709_551_615_u64, 1e300], "b": true, "z": null, "s": "\u{1F600}\n", "fieldsV1": {"x": {}}}},
             {}, {"metadata": null},
         ]);
-        let text = json!({"metadata": {"continue": "next"}, "items": items}).to_string();
-        let page = Page::of(&text.into()).unwrap();
-        let mut read: Vec<Value> = page.items.iter().map(|item| super::read(item).unwrap()).collect();
-        assert_eq!(page.next, "next");
+        let metadata = json!({"resourceVersion": "7", "continue": "next"});
+        let text = json!({"metadata": metadata, "items": items}).to_string();
+        let page = Page::of(text.as_bytes()).unwrap();
+        let mut read: Vec<Value> =
+            page.items.iter().map(|item| read_item(item.as_bytes()).unwrap()).collect();
+        assert_eq!((&*page.next, &*page.resource_version), ("next", "7"));
         assert!(read[0]["metadata"]["managedFields"][0]["fieldsV1"].is_string());
         read.iter_mut().for_each(read_fields);
         assert_eq!(Value::Array(read), items);
         for none in ["{}", r#"{"items":null}"#] {
-            assert!(Page::of(&none.into()).unwrap().items.is_empty());
+            assert!(Page::of(none.as_bytes()).unwrap().items.is_empty());
         }
     }
 }
