@@ -140,12 +140,12 @@ async fn look_up(
     let discovered = client.find(&Call::get(version_path(api_version))).await?.unwrap_or_default();
     let resources = discovered.get("resources").and_then(Value::as_array);
     for name in wanted {
-        let ours = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
+        let rendered = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
         let resource = resources.into_iter().flatten().find(|resource| {
             let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
             text("kind") == name && !text("name").contains('/')
         });
-        match (ours, resource) {
+        match (rendered, resource) {
             (Some(kind), served) => kinds.insert(kind.clone(), served.is_some()),
             (None, Some(resource)) => {
                 let plain = plain(api_version, name, resource);

@@ -55,19 +55,19 @@ pub(super) fn check(state: &ClusterState, options: &ApplyOptions<'_>) -> Result<
         && !options.repo.is_some_and(|repo| repo.is_same(&recorded))
         && options.moved != Some(set)
     {
-        let ours = options
+        let named = options
             .repo
             .map_or_else(|| "a folder without a git remote `origin`".to_owned(), |repo| format!("of {repo}"));
         return Err(Error::Access(format!(
-            "the ApplySet {set} belongs to {recorded}, and this repo is {ours}: objects that it does not render would be \
+            "the ApplySet {set} belongs to {recorded}, and this repo is {named}: objects that it does not render would be \
              deleted. Name another ApplySet with --applyset; if the repo has moved, confirm it with --move-from {set}"
         )));
     }
     let left = state.others.iter().filter_map(|parent| {
         let text = |key: &str| parent.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
         let other = Inventory { namespace: text("namespace")?.to_owned(), name: text("name")?.to_owned() };
-        let ours = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
-        (ours && other != *set && options.moved != Some(&other)).then(|| {
+        let is_own = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
+        (is_own && other != *set && options.moved != Some(&other)).then(|| {
             format!(
                 "the ApplySet {other} belongs to this repo, too, and is no longer applied: `federate apply --move-from {other}` \
                  takes over its objects"
@@ -83,9 +83,9 @@ impl<'p> Parent<'p> {
         let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
         let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
         let comes = |decision: &&Decision| matches!(decision.send, Some(Send::Apply { .. }));
-        let ours = decisions.iter().filter(comes).map(|d| &d.action.object);
+        let applied = decisions.iter().filter(comes).map(|d| &d.action.object);
         let kept = state.members.iter().filter(|object| !gone.contains(object));
-        let mut members = inventory.members(ours.chain(kept));
+        let mut members = inventory.members(applied.chain(kept));
         // Objects that may not be read may still exist.
         if let (true, Some(parent)) = (state.partial || !state.unreadable.is_empty(), &state.parent) {
             members = members.and(&Members::of(parent));

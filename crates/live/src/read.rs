@@ -133,8 +133,8 @@ pub(super) async fn read(
     objects.sort_by(|a, b| key(&a.id).cmp(&key(&b.id)));
     // Objects that are not desired are read once, in any version.
     objects.dedup_by(|a, b| key(&a.id) == key(&b.id));
-    let ours = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
-    let members = ours.map(|object| object.id.clone()).collect();
+    let members = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
+    let members = members.map(|object| object.id.clone()).collect();
 
     let (more, unreadable) = missing(client, desired, &kinds, &objects).await?;
     let covered = !partial && more.is_empty() && unreadable.is_empty();

@@ -37,13 +37,13 @@ impl Blame {
 
     /// Whether a manager other than federate owns a field.
     pub(super) fn is_shared(&self, path: &str) -> bool {
-        self.owners(path).iter().any(|owner| !is_ours(owner))
+        self.owners(path).iter().any(|owner| !is_own(owner))
     }
 
     /// Whether only other controllers own a field: neither federate nor a user of `kubectl`.
     pub(super) fn is_controlled_by_others(&self, path: &str) -> bool {
         let owners = self.owners(path);
-        let other = |owner: &&ManagerEntry| !is_ours(owner) && !owner.manager.starts_with("kubectl");
+        let other = |owner: &&ManagerEntry| !is_own(owner) && !owner.manager.starts_with("kubectl");
         !owners.is_empty() && owners.iter().all(other)
     }
 }
@@ -76,7 +76,7 @@ fn atomic(fields: &FieldSet, steps: &[Step]) -> bool {
     })
 }
 
-fn is_ours(owner: &ManagerEntry) -> bool {
+fn is_own(owner: &ManagerEntry) -> bool {
     owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 

@@ -172,7 +172,7 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         return deleting;
     }
     match owner(live, &rules.inventory.id()) {
-        Owner::Ours => update(target, live, live, ActionKind::Update, rules),
+        Owner::Managed => update(target, live, live, ActionKind::Update, rules),
         Owner::Other(_) if rules.is_member()(live) => update(target, live, live, ActionKind::Update, rules),
         Owner::Other(who) if !rules.force => {
             let why =

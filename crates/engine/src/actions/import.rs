@@ -51,7 +51,7 @@ pub fn check(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
             let help = "remove it there first, or import it all the same with --force";
             Err(refused("owned", message).help(help))
         }
-        Owner::Ours | Owner::Unmanaged => Ok(None),
+        Owner::Managed | Owner::Unmanaged => Ok(None),
     }
 }
 

@@ -31,7 +31,7 @@ const ARGO_CD: &str = "argocd-controller";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// federate: the object belongs to the `ApplySet`, or federate has applied it before.
-    Ours,
+    Managed,
     /// Another tool, by name.
     Other(String),
     /// No tool claims it.
@@ -42,7 +42,7 @@ pub enum Owner {
 pub fn owner(live: &Value, set: &str) -> Owner {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
     match label(live) {
-        Some(id) if id == set => return Owner::Ours,
+        Some(id) if id == set => return Owner::Managed,
         Some(id) => return Owner::Other(format!("the ApplySet {id}")),
         None => {}
     }
@@ -63,15 +63,15 @@ pub fn owner(live: &Value, set: &str) -> Owner {
     {
         return Owner::Other(format!("Helm (release {release})"));
     }
-    let ours = entries(live).any(is_ours);
+    let managed = entries(live).any(is_own);
     // The label alone is also written by Helm charts.
     if let Some(name) = text("/metadata/labels/app.kubernetes.io~1instance")
         && entries(live).any(|entry| is(entry, "manager", ARGO_CD))
-        && !ours
+        && !managed
     {
         return Owner::Other(format!("Argo CD (application {name})"));
     }
-    if ours { Owner::Ours } else { Owner::Unmanaged }
+    if managed { Owner::Managed } else { Owner::Unmanaged }
 }
 
 /// The entries of `managedFields`. Which fields they list is not read: there are many.
@@ -85,7 +85,7 @@ fn label(live: &Value) -> Option<&str> {
 }
 
 /// Whether an entry of `managedFields` is that of an apply by federate.
-pub(super) fn is_ours(entry: &Value) -> bool {
+pub(super) fn is_own(entry: &Value) -> bool {
     is(entry, "manager", MANAGER) && is(entry, "operation", "Apply")
 }
 
@@ -109,7 +109,7 @@ pub fn is_member(live: &Value, set: &str) -> bool {
     }
     // A dump may lack `managedFields`.
     let unknown = entries(live).next().is_none();
-    if unknown { controller(live).is_none() } else { entries(live).any(is_ours) }
+    if unknown { controller(live).is_none() } else { entries(live).any(is_own) }
 }
 
 /// The object with the fields of other tools handed over to federate, so that an apply removes those that are not
@@ -162,7 +162,7 @@ mod tests {
             Owner::Other(who) => who,
             owner => format!("{owner:?}"),
         };
-        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Owner::Ours);
+        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Owner::Managed);
         assert_eq!(other(json!({"labels": {PART_OF: "applyset-x"}})), "the ApplySet applyset-x");
         let argo = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:a/b"}});
         assert_eq!(other(argo), "Argo CD (application shop)");
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(entries[0]["manager"], MANAGER);
         assert_eq!(entries[0]["operation"], "Apply");
         assert_eq!(entries[1]["manager"], "kubectl-edit");
-        assert_eq!(owner(&object, ""), Owner::Ours);
+        assert_eq!(owner(&object, ""), Owner::Managed);
         assert_eq!(handed_over(&object), None);
     }
 }

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::decide::{Rules, Target, held_back, retained};
-use super::ownership::{entries, is_ours};
+use super::ownership::{entries, is_own};
 use federate_apiserver::managed::fields_of;
 use federate_kubernetes::object::at;
 
@@ -50,7 +50,7 @@ pub(super) fn is_applied(live: &Value, body: &Value, metadata: Option<&Value>) -
 
 /// The entry of `managedFields` of federate's applies, if it is about the version of `body`.
 fn own_entry<'l>(live: &'l Value, body: &Value) -> Option<&'l Value> {
-    let own = |entry: &&Value| is_ours(entry) && entry.get("subresource").is_none_or(|name| name == "");
+    let own = |entry: &&Value| is_own(entry) && entry.get("subresource").is_none_or(|name| name == "");
     entries(live).find(own).filter(|entry| entry.get("apiVersion") == body.get("apiVersion"))
 }
 

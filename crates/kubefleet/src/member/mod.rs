@@ -209,7 +209,7 @@ impl Applying<'_> {
             outcome.writes.push(Write::Patch { media, patch, patched: patched.clone() });
             return self.member.written(Some(live), patched).map_err(|failure| word(&failure));
         }
-        let force = !is_large && (self.strategy.is_forced() || is_ours_alone(live));
+        let force = !is_large && (self.strategy.is_forced() || is_sole_owner(live));
         outcome.writes.push(Write::Apply { manifest: body.clone(), force });
         self.member.applied(live, &body, force).map_err(|failure| word(&failure))
     }
@@ -237,7 +237,7 @@ impl Applying<'_> {
 }
 
 /// Whether only the agent manages fields of the object.
-fn is_ours_alone(live: &Value) -> bool {
+fn is_sole_owner(live: &Value) -> bool {
     let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned();
     managers.into_iter().flatten().all(|entry| [MANAGER, BEFORE].contains(&name(entry).as_str()))

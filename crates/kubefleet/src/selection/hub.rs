@@ -22,7 +22,7 @@ pub(crate) struct Hub<'a> {
     /// By group and kind.
     by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
-    /// Custom kinds that the repo defines or uses.
+    /// Custom resources that the repo defines or uses.
     custom: BTreeMap<(&'a str, &'a str), Scope>,
     /// The groups of those kinds.
     groups: BTreeSet<&'a str>,
