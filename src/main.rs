@@ -8,6 +8,7 @@ use federate_allocator as _;
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
+    federate::cli::exit_on_panic();
     // It fails only if the pool exists already.
     let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
     federate::cli::run(std::env::args_os()).into()

@@ -16,6 +16,7 @@ mod check;
 mod cluster_names;
 mod commit;
 mod completions;
+mod crash;
 mod diff;
 mod drift;
 mod exit;
@@ -38,6 +39,7 @@ mod stored;
 mod sync;
 mod whatif;
 
+pub use crash::exit_on_panic;
 pub use exit::Exit;
 use exit::Fault;
 
