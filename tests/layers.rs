@@ -13,7 +13,7 @@ const LAYERS: [&[&str]; 11] = [
     &["kubernetes"],
     &["repo", "apiserver"],
     &["dialect", "lua", "source"],
-    &["karmada", "kubeadmiral", "kubefed", "kubefleet"],
+    &["karmada", "kubeadmiral", "kubefed", "kubefleet", "sync-api"],
     &["engine", "control-planes"],
     &["publish", "live", "report"],
     &["session"],

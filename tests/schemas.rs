@@ -57,13 +57,13 @@ fn actions() {
 #[test]
 #[cfg(feature = "live")]
 fn sync() {
-    current::<federate_sync::api::Sync>("sync.schema.json");
+    current::<federate_sync_api::Sync>("sync.schema.json");
 }
 
 #[test]
 #[cfg(feature = "live")]
 fn sync_definition() {
     let mut text = String::new();
-    federate_yaml::write(&federate_sync::crd(), &mut text);
+    federate_yaml::write(&federate_sync_api::crd(), &mut text);
     kept("deploy/crds/syncs.federate.dev.yaml", &text);
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::Orphans;
+use federate_sync_api::status::OrphanCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::fights::Fights;
-use crate::status::OrphanCounts;
 
 /// What a Sync knows of its clusters.
 #[derive(Debug, Default)]

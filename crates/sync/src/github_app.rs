@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use federate_sync_api::record::digest;
 use http::{Request, Uri, header};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -24,7 +25,6 @@ use serde_json::{Value, json};
 
 use crate::credentials::{Keys, proxy_address, text};
 use crate::notify::uri;
-use crate::state::digest;
 
 /// The API of github.com.
 const GITHUB: &str = "https://api.github.com";

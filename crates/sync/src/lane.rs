@@ -5,8 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use federate_sync_api::Spec;
+use federate_sync_api::record::Record;
+use federate_sync_api::status::{Reason, Status};
+
 use crate::SessionCache;
-use crate::api::Spec;
 use crate::backoff;
 use crate::board::{SyncRegistry, Wake};
 use crate::compare;
@@ -17,8 +20,7 @@ use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Outcome};
 use crate::run;
-use crate::state::{Record, StateStore};
-use crate::status::{Reason, Status};
+use crate::state::StateStore;
 use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
@@ -32,6 +34,10 @@ const GATHER: Duration = Duration::from_millis(200);
 
 /// How soon a Sync that is being deleted is looked at again while other replicas delete their share.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How soon a replica that cannot carry out what the leader has published looks at it again. The leader repairs what is
+/// damaged without a change that others see.
+const REREAD: Duration = Duration::from_secs(5);
 
 /// The threads of all Syncs.
 pub(crate) struct Workers<'scope, 'env> {
@@ -153,7 +159,7 @@ impl Lane<'_> {
         let until = if let Some(due) = memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
             Some(due.min(Instant::now() + spec.interval.0))
         } else {
-            let pause = pause(spec, outcome.as_ref(), memory.failures);
+            let pause = pause(spec, outcome.as_ref(), memory.failures, leads);
             pause.map(|pause| Instant::now() + jittered(pause))
         };
         if outcome.as_ref().is_some_and(Outcome::is_progressing) && loaded.sync.is_deleting() {
@@ -329,8 +335,11 @@ fn gather(wakes: &Receiver<Wake>, mut why: Wake) -> Wake {
 
 /// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
 /// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
-fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32) -> Option<Duration> {
+fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32, leads: bool) -> Option<Duration> {
     let outcome = outcome?;
+    if !leads && matches!(outcome.reason, Reason::StateFailed | Reason::ReconciliationFailed) {
+        return Some(backoff::wait(REREAD, spec.interval.0, failures));
+    }
     if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == Reason::Progressing {
         return Some(spec.interval.0);
     }
@@ -353,12 +362,19 @@ mod tests {
         let spec: Spec = serde_json::from_str(text).unwrap();
         let outcome = |reason| Outcome { reason, message: String::new(), drift: None };
         let minutes =
-            |reason, failures| pause(&spec, Some(&outcome(reason)), failures).unwrap().as_secs() / 60;
+            |reason, failures| pause(&spec, Some(&outcome(reason)), failures, true).unwrap().as_secs() / 60;
         assert_eq!(minutes(Reason::ReconciliationSucceeded, 0), 10);
         let failed = [1, 2, 3, 4, 5, 60].map(|failures| minutes(Reason::GitOperationFailed, failures));
         assert_eq!(failed, [1, 2, 4, 8, 10, 10]);
         assert_eq!(minutes(Reason::BuildFailed, 1), 10, "only a new revision helps");
-        assert_eq!(pause(&spec, None, 0), None, "one that is suspended sleeps");
+        assert_eq!(pause(&spec, None, 0, true), None, "one that is suspended sleeps");
+        let seconds = |failures, leads| {
+            pause(&spec, Some(&outcome(Reason::StateFailed)), failures, leads).unwrap().as_secs()
+        };
+        assert_eq!(
+            [seconds(1, true), seconds(1, false), seconds(2, false), seconds(60, false)],
+            [600, 5, 10, 600]
+        );
     }
 
     #[test]

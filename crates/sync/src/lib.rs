@@ -1,17 +1,14 @@
 //! The loop: watches sources, and keeps branches and clusters at what they render.
 //!
-//! A [`Sync`](api::Sync) object says what is watched and what is kept. [`read`] takes it from files, [`round`] does
+//! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`read`] takes it from files, [`round`] does
 //! one round of it, [`watch`] runs the loop, [`state`] is the folder with its state; [`hub`] does the same
 //! with objects on an API server. No engine code is here: rendering, committing
 //! and applying are the application layer's (`federate-session`).
 
-pub mod api;
 mod backoff;
 mod board;
 mod changed;
-mod clock;
 mod compare;
-mod crd;
 pub mod credentials;
 pub mod environment;
 mod fights;
@@ -20,7 +17,6 @@ mod following;
 mod github_app;
 mod guard;
 pub mod hub;
-mod interval;
 mod lane;
 pub mod listen;
 mod members;
@@ -44,11 +40,9 @@ mod semver;
 pub mod shards;
 pub mod source;
 pub mod state;
-pub mod status;
 mod submodules;
 pub mod tally;
 pub mod telemetry;
 pub mod watch;
 
-pub use crd::crd;
 pub use opened::SessionCache;

@@ -13,6 +13,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use bytes::Bytes;
+use federate_sync_api::Metadata;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -26,7 +27,6 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use crate::api::Metadata;
 use crate::telemetry::Telemetry;
 use crate::watch::Event;
 

@@ -11,14 +11,14 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
+use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
+use federate_sync_api::{Adopt, Apply, DriftMode};
 
-use crate::api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::environment::Environment;
 use crate::read::Loaded;
 use crate::round::{PRUNE_LIMIT, RoundError};
 use crate::shards::{ClusterTurn, REMOVED};
-use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const OBJECTS_AT_ONCE: usize = 3000;
@@ -75,8 +75,7 @@ impl Members<'_> {
         wait: Option<Duration>,
         backoffs: &mut Backoffs,
     ) -> Result<Actions, RoundError> {
-        let purpose =
-            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
+        let purpose = Purpose::Apply { adopt: apply.adopt.map(rule), force: apply.force, replace: false };
         let clusters = self.due(backoffs, |name| only.contains(name));
         let actions = self.reconcile(purpose, &clusters, (None, wait), backoffs)?;
         self.log(&actions, "applied");
@@ -326,14 +325,12 @@ fn described(action: &Action) -> String {
     format!("{}{fields}{by}", action.object)
 }
 
-impl Adopt {
-    fn rule(self) -> actions::Adopt {
-        match self {
-            Self::Never => actions::Adopt::Never,
-            Self::IfNoDiff => actions::Adopt::IfNoDiff,
-            Self::IfNoRestart => actions::Adopt::IfNoRestart,
-            Self::Always => actions::Adopt::Always,
-        }
+fn rule(adopt: Adopt) -> actions::Adopt {
+    match adopt {
+        Adopt::Never => actions::Adopt::Never,
+        Adopt::IfNoDiff => actions::Adopt::IfNoDiff,
+        Adopt::IfNoRestart => actions::Adopt::IfNoRestart,
+        Adopt::Always => actions::Adopt::Always,
     }
 }
 

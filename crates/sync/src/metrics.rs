@@ -16,9 +16,9 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use federate_live::ServerRole;
+use federate_sync_api::status::Status;
 
 use crate::round::Outcome;
-use crate::status::Status;
 use crate::tally::Tally;
 
 type Labels = Vec<(&'static str, String)>;
@@ -276,7 +276,7 @@ mod tests {
     fn alerts_and_dashboard_are_about_metrics_that_exist() {
         let metrics = Metrics::default();
         metrics.expect(std::iter::once("a/b".to_owned()));
-        let clusters = Some(crate::status::ClusterCounts::default());
+        let clusters = Some(federate_sync_api::status::ClusterCounts::default());
         let status = Status { clusters, ..Status::default() };
         metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
         metrics.compared("a/b", "m1");

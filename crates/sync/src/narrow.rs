@@ -10,9 +10,9 @@ use federate_dialect::ClusterNames;
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
+use federate_sync_api::record::Accepted;
 
 use crate::round::Round;
-use crate::state::Accepted;
 
 /// More objects than this are not looked at one by one.
 const MOST: usize = 50;

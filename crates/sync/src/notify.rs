@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use federate_sync_api::status::Reason;
+use federate_sync_api::{Notification, NotificationType};
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use jiff::Timestamp;
@@ -12,10 +14,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::api::{Notification, NotificationType};
 use crate::environment::RoundContext;
 use crate::read::Loaded;
-use crate::status::Reason;
 
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -15,15 +15,16 @@ use federate_engine::previous;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_live::Error;
 use federate_session::{Lost, Session};
+use federate_sync_api::InventorySource;
+use federate_sync_api::record::Accepted;
+use federate_sync_api::status::Reason;
 use jiff::Timestamp;
 
-use crate::api::InventorySource;
 use crate::members_status::MembersStatus;
 use crate::opened::{Opened, SessionCache};
 use crate::planned_status::PlannedStatus;
 use crate::round::{Round, RoundError, names};
-use crate::state::{Accepted, SyncState};
-use crate::status::Reason;
+use crate::state::SyncState;
 
 /// The status of the clusters.
 #[derive(Debug)]
@@ -44,14 +45,6 @@ impl Observed {
     fn of(dialects: Dialects, status: PlannedStatus) -> Result<Self, String> {
         let stored = Arc::new(status.stored(dialects)?);
         Ok(Self { stored, digest: status.digest(), lost: status.lost(), status, members: None })
-    }
-}
-
-impl InventorySource {
-    /// Whether the repo says everything about the clusters.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-    pub(crate) fn is_repo(&self) -> bool {
-        *self == Self::Repo
     }
 }
 

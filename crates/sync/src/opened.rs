@@ -14,6 +14,8 @@ use federate_repo::Source;
 use federate_session::{Lost, Options, Provenance, Session, Update};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, Revision};
+use federate_sync_api::record::digest;
+use federate_sync_api::status::Reason;
 
 use crate::backoff::Backoffs;
 use crate::narrow::Rendered;
@@ -21,8 +23,6 @@ use crate::observed::Observed;
 use crate::rollout::policies::Released;
 use crate::round::RoundError;
 use crate::shards::Report;
-use crate::state::digest;
-use crate::status::Reason;
 
 /// A source that can be read.
 pub(crate) enum Opened {

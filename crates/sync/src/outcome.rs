@@ -1,10 +1,10 @@
 //! How a round ends: with a reason and a message.
 
 use federate_source::git::verify;
+use federate_sync_api::status::Reason;
 
 use crate::source::Error as SourceError;
 use crate::state::Error as StateError;
-use crate::status::Reason;
 
 /// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use std::fmt::{self, Display, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use federate_sync_api::Metadata;
+use federate_sync_api::record::Record;
+use federate_sync_api::status::Status;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::api::Metadata;
 use crate::backoff::{Backoffs, CauseKind, count};
 use crate::read::Loaded;
-use crate::state::Record;
-use crate::status::Status;
 
 /// What is shown of all Syncs.
 #[derive(Default)]

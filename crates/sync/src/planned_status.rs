@@ -11,8 +11,7 @@ use federate_dialect::Dialects;
 use federate_engine::snapshot::{Captured, Stored};
 use federate_kubernetes::Object;
 use federate_session::Lost;
-
-use crate::state::digest;
+use federate_sync_api::record::digest;
 
 /// The parts of an inventory object that decide.
 const PARTS: [&[&str]; 7] = [

@@ -6,14 +6,15 @@ use std::path::Path;
 use federate_publish::branch;
 use federate_session::{Options, Session};
 use federate_source::git::{Revision, Signers};
+use federate_sync_api::status::Reason;
+use federate_sync_api::{Reference, Source};
 
-use crate::api::{Commit, Reference, Source};
 use crate::credentials::{Credentials, Keys};
 use crate::opened::{FormerSessions, Opened, SessionCache};
+use crate::read;
 use crate::round::{Round, RoundError};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::SyncState;
-use crate::status::Reason;
 
 /// A source at the revision that it has now.
 pub(crate) struct PolledSource {
@@ -46,7 +47,7 @@ impl Round<'_> {
         let credentials = self.credentials()?;
         let remote = self.remote(address, &cache, &credentials);
         let layout =
-            self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(|error| invalid(&error))?;
+            self.spec.commit.as_ref().map(read::layout).transpose().map_err(|error| invalid(&error))?;
         let Advertised { tip, reference, branches } =
             remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();

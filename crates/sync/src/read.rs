@@ -9,11 +9,11 @@ use serde_json::Value;
 use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
-use federate_repo::{Repo, config};
+use federate_repo::Repo;
+use federate_sync_api::{Commit, DriftMode, InventorySource, Sync};
 
-use crate::api::{Apply, Commit, DriftMode, InventorySource, Meta, Reference, Sync};
 use crate::notify;
-use crate::source::Address;
+use crate::source::{self, Address};
 
 /// The code of every finding here.
 const CODE: &str = "invalid-sync";
@@ -110,9 +110,8 @@ impl Reader {
                 self.wrong(&origin, pointer, &message, Some(remedy));
             }
         }
-        let meta = Meta::of(&value["metadata"]);
-        let sync: Sync = match config::from_value(value) {
-            Ok(sync) => Sync { meta: Some(meta), ..sync },
+        let sync = match Sync::read(value) {
+            Ok(sync) => sync,
             Err((pointer, message)) => return self.wrong(&origin, &pointer, &message, None),
         };
         for (pointer, message) in wrong(&sync) {
@@ -223,7 +222,7 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
         }
     }
     let spec = &sync.spec;
-    if let Some(Err(message)) = spec.source.reference.as_ref().map(Reference::check) {
+    if let Some(Err(message)) = spec.source.reference.as_ref().map(source::check) {
         wrong.push(("/spec/source/ref", message));
     }
     if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
@@ -248,7 +247,7 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     }
     wrong.extend(spec.notifications.iter().filter_map(notify::wrong).map(|why| ("/spec/notifications", why)));
     if let Some(commit) = &spec.commit
-        && let Err(error) = commit.layout()
+        && let Err(error) = layout(commit)
     {
         wrong.push(("/spec/commit/branch", error.to_string()));
     }
@@ -280,23 +279,9 @@ fn is_apply_set(text: &str) -> bool {
     text.split_once('/').is_some_and(|(namespace, name)| is_dns_name(namespace) && is_dns_name(name))
 }
 
-impl Commit {
-    /// The branches, and the folder of them.
-    pub fn layout(&self) -> Result<Layout, branch::Error> {
-        Layout::parse(&self.branch, branch::Folder::parse(&self.path)?)
-    }
-}
-
-impl Sync {
-    /// Namespace and name of the object that keeps what this Sync manages in a cluster.
-    pub fn apply_set(&self) -> (String, String) {
-        let named = self.spec.apply.as_ref().and_then(|Apply { apply_set, .. }| apply_set.as_deref());
-        if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
-            return (namespace.to_owned(), name.to_owned());
-        }
-        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
-        ("default".to_owned(), name)
-    }
+/// The branches of a Sync, and the folder of them.
+pub fn layout(commit: &Commit) -> Result<Layout, branch::Error> {
+    Layout::parse(&commit.branch, branch::Folder::parse(&commit.path)?)
 }
 
 #[cfg(test)]

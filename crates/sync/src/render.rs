@@ -7,14 +7,15 @@ use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
 use federate_session::{Committed, Session, commit};
 use federate_source::git::GitLocation;
+use federate_sync_api::Commit;
+use federate_sync_api::status::{Branch, Reason};
 
-use crate::api::Commit;
 use crate::guard;
 use crate::opened::{Opened, SessionCache};
 use crate::polled::{invalid, unauthorized};
+use crate::read;
 use crate::round::{PRUNE_LIMIT, Round, RoundError};
 use crate::source::Address;
-use crate::status::{Branch, Reason};
 
 impl Round<'_> {
     /// Renders. Returns an error if the repo has errors, or if too much would go.
@@ -67,7 +68,7 @@ impl Round<'_> {
         opened: &Opened,
         kept: Option<&Plan>,
     ) -> Result<(Session, Vec<Branch>), RoundError> {
-        let layout = commit.layout().map_err(|error| invalid(&error))?;
+        let layout = read::layout(commit).map_err(|error| invalid(&error))?;
         let place = opened.place().ok_or_else(|| {
             let message = "the folder is not in a git repository, so there is no branch to commit to";
             RoundError::new(Reason::BuildFailed, message)

@@ -5,7 +5,6 @@
 //! written before clusters are: a round that was killed decides the same the next time.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -13,8 +12,11 @@ use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::change::replicas_moved;
 use federate_session::Session;
+use federate_sync_api::record::Accepted;
+use federate_sync_api::rollout::Rollout;
+use federate_sync_api::status::{Branch, Reason};
+use federate_sync_api::{Apply, Spec};
 
-use crate::api::{Apply, DriftMode, Spec};
 use crate::backoff::Backoffs;
 use crate::environment::Environment;
 use crate::members::Members;
@@ -24,12 +26,10 @@ pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
 use crate::polled::PolledSource;
 use crate::read::Loaded;
-use crate::rollout::Rollout;
 use crate::rollout::carry_out::Target;
 use crate::rollout::policies::{awaiting, releases};
 use crate::shards::ClusterTurn;
-use crate::state::{Accepted, SyncState};
-use crate::status::{Branch, Reason};
+use crate::state::SyncState;
 
 /// The most that a round may delete by default, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
@@ -413,18 +413,6 @@ impl Round<'_> {
 /// The names of the clusters of a session.
 pub(crate) fn names(session: &Session) -> impl Iterator<Item = &str> {
     session.clusters().iter().map(|cluster| cluster.name.as_ref())
-}
-
-impl Spec {
-    /// How long a round waits until everything that it applied is healthy; `None` if it does not.
-    pub(crate) fn wait(&self, apply: &Apply) -> Option<Duration> {
-        apply.wait.then(|| self.timeout())
-    }
-
-    /// Whether clusters are compared with what is rendered.
-    pub(crate) fn looks_for_drift(&self) -> bool {
-        self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || self.commit.is_none())
-    }
 }
 
 /// The outcome of a round in which nothing has changed.

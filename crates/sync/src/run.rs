@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use federate_sync_api::record::Record;
+use federate_sync_api::status::{Reason, Status};
 use jiff::Timestamp;
 
 use crate::SessionCache;
@@ -10,8 +12,7 @@ use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Outcome};
 use crate::shards::ClusterTurn;
-use crate::state::{Error, Record, StateFolder, StateStore, SyncState};
-use crate::status::{Reason, Status};
+use crate::state::{Error, StateFolder, StateStore, SyncState};
 
 /// One run waits so long for the next step of a rollout.
 const SOON: Duration = Duration::from_secs(5);

@@ -17,8 +17,8 @@ use git2::{Oid, Reference as GitReference, Repository};
 
 use federate_source::git::program::{self, Git, without_credentials};
 use federate_source::git::{self, GitLocation, Resolved, Signers, verify};
+use federate_sync_api::{Reference, Source, VerifyMode};
 
-use crate::api::{Reference, Source, VerifyMode};
 use crate::semver::Constraint;
 use crate::tally::Tally;
 
@@ -168,45 +168,25 @@ impl fmt::Display for Address {
     }
 }
 
-impl Reference {
-    /// Checks that exactly one reference is named, and that its name is valid.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let named = [&self.branch, &self.tag, &self.semver, &self.name, &self.commit];
-        if named.iter().filter(|name| name.is_some()).count() != 1 {
-            return Err("name exactly one of `branch`, `tag`, `semver`, `name` and `commit`".to_owned());
-        }
-        if let Some(range) = &self.semver {
-            let error =
-                format!("`{range}` is not a range of versions: write `1.2.x`, `~1.2` or `>=1.0.0 <2.0.0`");
-            return Constraint::parse(range).map(drop).ok_or(error);
-        }
-        if let Some(commit) = &self.commit {
-            let full = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
-            return if full { Ok(()) } else { Err(format!("`{commit}` is not the full hash of a commit")) };
-        }
-        let full = self.full();
-        if GitReference::is_valid_name(&full) {
-            Ok(())
-        } else {
-            Err(format!("no reference can be called `{full}`"))
-        }
+/// Checks that exactly one reference is named, and that its name is valid.
+pub(crate) fn check(reference: &Reference) -> Result<(), String> {
+    if reference.named().count() != 1 {
+        return Err("name exactly one of `branch`, `tag`, `semver`, `name` and `commit`".to_owned());
     }
-
-    /// The full name.
-    fn full(&self) -> String {
-        match (&self.branch, &self.tag, &self.name, &self.commit) {
-            (Some(branch), ..) => format!("refs/heads/{branch}"),
-            (_, Some(tag), ..) => format!("refs/tags/{tag}"),
-            (_, _, Some(name), _) => name.clone(),
-            (.., Some(commit)) => commit.clone(),
-            _ => "HEAD".to_owned(),
-        }
+    if let Some(range) = &reference.semver {
+        let error =
+            format!("`{range}` is not a range of versions: write `1.2.x`, `~1.2` or `>=1.0.0 <2.0.0`");
+        return Constraint::parse(range).map(drop).ok_or(error);
     }
-
-    /// The name as people write it.
-    fn shown(&self) -> &str {
-        let named = [&self.branch, &self.tag, &self.semver, &self.name, &self.commit];
-        named.into_iter().flatten().next().map_or("HEAD", String::as_str)
+    if let Some(commit) = &reference.commit {
+        let full = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+        return if full { Ok(()) } else { Err(format!("`{commit}` is not the full hash of a commit")) };
+    }
+    let full = reference.full();
+    if GitReference::is_valid_name(&full) {
+        Ok(())
+    } else {
+        Err(format!("no reference can be called `{full}`"))
     }
 }
 

@@ -12,22 +12,17 @@
 //! Files are replaced in one step. A process that is killed leaves the old file or the new one, and the operating
 //! system releases its lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-
-use federate_dialect::{Plan, PolicyRollouts};
+use federate_dialect::Plan;
 use federate_engine::previous;
+use federate_sync_api::record::Record;
+use federate_sync_api::status::Status;
 
-use crate::api::{ApiVersion, Kind, Metadata, Reference, Sync};
 use crate::read::Loaded;
-use crate::rollout::progress::{ClusterRevisions, Progress};
-use crate::status::Status;
 
 /// How the names of files start that are being written. Those of killed processes are removed.
 const HALF: &str = ".half-";
@@ -133,100 +128,6 @@ struct FileStore {
     written: String,
 }
 
-/// The record of a Sync.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// `federate.dev/v1alpha1`
-    pub api_version: ApiVersion,
-    /// `Sync`
-    pub kind: Kind,
-    /// Which one.
-    pub metadata: RecordMetadata,
-    /// The status.
-    pub status: Status,
-    /// The digest of the spec.
-    pub spec: String,
-    /// The revision that was accepted last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<Accepted>,
-    /// The rollout that is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<Progress>,
-    /// The revisions that clusters have, if they are updated in stages.
-    #[serde(default, skip_serializing_if = "ClusterRevisions::is_empty")]
-    pub clusters: ClusterRevisions,
-    /// What clusters have of policies that limit how they are updated.
-    #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
-    pub policies: PolicyRollouts,
-}
-
-/// The metadata of a Sync, with the number of its spec.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RecordMetadata {
-    /// Name and namespace.
-    #[serde(flatten)]
-    pub name: Metadata,
-    /// It grows when the spec changes.
-    pub generation: i64,
-}
-
-/// A revision that was accepted: it passed all checks, and its plan is the scheduler's memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Accepted {
-    /// Where the source was: a commit, a tag object, or the digest of a folder.
-    pub tip: String,
-    /// Where the branches are that were committed to.
-    pub branches: BTreeMap<String, String>,
-    /// Whether everything was carried out.
-    pub done: bool,
-    /// The clusters that are still to be brought to it; all of them if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<BTreeSet<String>>,
-    /// The repository and the folder that clusters were brought to last. If another one follows, it takes the
-    /// `ApplySet` over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repository: Option<String>,
-    /// The digest of what it renders, if clusters are updated in stages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rendering: Option<String>,
-    /// The digest of the status of the clusters by which it was planned, if the repo does not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<String>,
-    /// What several replicas carry out, if they share the clusters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub published: Option<Published>,
-}
-
-/// What every replica carries out in its share of the clusters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Published {
-    /// How often something was published.
-    pub number: u64,
-    /// The digest of the spec.
-    pub spec: String,
-    /// The digest of the number, the spec, the revision and what it renders.
-    pub work: String,
-    /// The reference of the revision; of a range of versions, the tag that was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Reference>,
-}
-
-impl Accepted {
-    /// Whether the source has not moved, and its revision was carried out completely.
-    pub fn is_at(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
-        self.done && self.is_for(tip, branches)
-    }
-
-    /// Whether neither the source nor the branches have moved, as far as that is known.
-    pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
-        let stays = |(branch, commit): (&String, &String)| {
-            branches.is_none_or(|branches| branches.get(branch) == Some(commit))
-        };
-        self.tip == tip && self.branches.iter().all(stays)
-    }
-}
-
 impl StateFolder {
     /// Opens the folder for this process, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
@@ -257,69 +158,11 @@ impl StateStore for StateFolder {
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // A record that cannot be read is written again.
-        let kept = serde_json::from_str(&written).ok();
-        let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
+        let kept = Record::read(&written).filter(|record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
         record.follow(sync, true);
         let store = FileStore { folder: folder.clone(), written };
         Ok(SyncState::new(&folder, record, Box::new(store)))
-    }
-}
-
-/// The digest of a spec.
-pub(crate) fn spec_digest(sync: &Sync) -> String {
-    digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()])
-}
-
-impl Record {
-    /// The record of a Sync before its first round.
-    pub(crate) fn new(sync: &Sync, generation: i64, status: Status) -> Self {
-        Self {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
-            metadata: RecordMetadata { name: sync.metadata.clone(), generation },
-            status,
-            spec: spec_digest(sync),
-            accepted: None,
-            rollout: None,
-            clusters: ClusterRevisions::new(),
-            policies: PolicyRollouts::new(),
-        }
-    }
-
-    /// The record of an invalid Sync.
-    pub(crate) fn refused(metadata: &Metadata, generation: i64, status: Status) -> Self {
-        Self {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
-            metadata: RecordMetadata { name: metadata.clone(), generation },
-            status,
-            spec: String::new(),
-            accepted: None,
-            rollout: None,
-            clusters: ClusterRevisions::new(),
-            policies: PolicyRollouts::new(),
-        }
-    }
-
-    /// Notes whether the spec has changed; `counts` says whether generations are counted here.
-    pub(crate) fn follow(&mut self, sync: &Sync, counts: bool) {
-        let spec = spec_digest(sync);
-        if self.spec != spec {
-            self.spec = spec;
-            self.metadata.generation += i64::from(counts);
-            // Another spec may want something else done with the same revision.
-            if let Some(accepted) = &mut self.accepted {
-                (accepted.done, accepted.pending) = (false, None);
-                for cluster in self.clusters.values_mut() {
-                    cluster.stale |= cluster.revision.as_ref() == Some(&accepted.tip);
-                }
-            }
-            if let Some(rollout) = &mut self.rollout {
-                rollout.restarts = true;
-            }
-        }
-        self.status.observed_generation = self.metadata.generation;
     }
 }
 
@@ -435,7 +278,7 @@ impl Store for FileStore {
     }
 
     fn save(&mut self, record: &Record) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(record).unwrap_or_default() + "\n";
+        let text = record.to_text();
         if text != self.written {
             self.replace("status.json", text.as_bytes())?;
             self.written = text;
@@ -466,14 +309,4 @@ impl FileStore {
         };
         write().map_err(|why| Error::Io { path: path.clone(), why })
     }
-}
-
-/// The digest of some texts, in hexadecimal.
-pub fn digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
-    let mut sha = Sha256::new();
-    for text in texts {
-        sha.update((text.len() as u64).to_be_bytes());
-        sha.update(text);
-    }
-    sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 
 use super::failed;
 use crate::cli::{Exit, Fault, print};
-use federate_sync::api::Metadata;
 use federate_sync::hub::{Hub, Request};
-use federate_sync::status::Status;
 use federate_sync::tally::Tally;
+use federate_sync_api::Metadata;
+use federate_sync_api::status::Status;
 
 /// The pause between two looks at a status.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -2,13 +2,13 @@
 //!
 //! Facts: "Finalizers" of the Kubernetes documentation; `deletionPolicy` of Flux's Kustomization.
 
+use federate_sync_api::Sync;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::client::JSON_PATCH;
 use super::store::path;
 use super::{Error, Hub};
-use crate::api::Sync;
 
 /// The finalizer of Sync objects.
 const FINALIZER: &str = "finalizers.federate.dev";

@@ -20,9 +20,9 @@ use serde_json::{Map, Value, json};
 
 use super::client::JSON;
 use super::{Error, Hub};
-use crate::api::Sync;
-use crate::state::digest;
 use federate_live::packed::{PART, pack, unpack};
+use federate_sync_api::Sync;
+use federate_sync_api::record::digest;
 
 /// The label that names the Sync of a part, by its uid.
 const LABEL: &str = "federate.dev/memory-of";

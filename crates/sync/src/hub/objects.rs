@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use federate_sync_api::{Meta, Metadata, Sync};
 use serde_json::Value;
 
-use federate_repo::config;
-
-use crate::api::{Meta, Metadata, Sync};
 use crate::read::{Loaded, wrong};
 use crate::source::Address;
 
@@ -25,13 +23,12 @@ pub(crate) struct Invalid {
 /// Reads an object, which may not name objects of other namespaces if it must stay `within` its own. `None` if it has
 /// no name.
 pub(crate) fn loaded(object: &Value, within: bool) -> Option<Result<Loaded, Invalid>> {
-    let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).ok()?;
-    let meta = Meta::of(&object["metadata"]);
-    let generation = meta.generation;
-    Some(read(object, meta, within).map_err(|message| Invalid { metadata, generation, message }))
+    let metadata: Metadata = Metadata::of(&object["metadata"])?;
+    let generation = Meta::of(&object["metadata"]).generation;
+    Some(read(object, within).map_err(|message| Invalid { metadata, generation, message }))
 }
 
-fn read(object: &Value, meta: Meta, within: bool) -> Result<Loaded, String> {
+fn read(object: &Value, within: bool) -> Result<Loaded, String> {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -39,8 +36,7 @@ fn read(object: &Value, meta: Meta, within: bool) -> Result<Loaded, String> {
     let said = |pointer: &str, message: &str| {
         format!("{}: {message}", pointer.trim_start_matches('/').replace('/', "."))
     };
-    let mut sync: Sync = config::from_value(object).map_err(|(pointer, message)| said(&pointer, &message))?;
-    sync.meta = Some(meta);
+    let sync = Sync::read(object).map_err(|(pointer, message)| said(&pointer, &message))?;
     if let Some((pointer, message)) = wrong(&sync).into_iter().next() {
         return Err(said(pointer, &message));
     }

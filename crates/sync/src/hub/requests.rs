@@ -1,13 +1,13 @@
 //! What people ask of a Sync object: a round, a pause, and answers to its rollout.
 
+use federate_sync_api::Metadata;
+use federate_sync_api::progress::short;
+use federate_sync_api::status::{RolloutStatus, Status};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::store::path;
 use super::{Error, Hub};
-use crate::api::Metadata;
-use crate::rollout::progress::short;
-use crate::status::{RolloutStatus, Status};
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -30,7 +30,7 @@ impl Hub {
     /// The status of a Sync; `None` if there is no such Sync.
     pub fn status(&self, sync: &Metadata) -> Result<Option<Status>, Error> {
         let Some(object) = self.find(&path(sync))? else { return Ok(None) };
-        Ok(Some(serde_json::from_value(object["status"].clone()).unwrap_or_default()))
+        Ok(Some(Status::read(&object["status"])))
     }
 
     /// Asks something of a Sync. Returns an error message if that is not possible now.

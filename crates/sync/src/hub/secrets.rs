@@ -6,10 +6,10 @@ use k8s_openapi::ByteString;
 
 use federate_live::{Access, Hub as Inventory, Kubeconfig};
 use federate_session::Session;
+use federate_sync_api::Sync;
 
 use super::Hub;
 use super::client::User;
-use crate::api::Sync;
 use crate::credentials::{Credentials, Keys};
 use crate::environment::MemberAccess;
 use crate::github_app;
@@ -42,7 +42,7 @@ impl Hub {
     /// The credentials of a Sync's source.
     pub fn credentials(&self, loaded: &Loaded, default_account: Option<&str>) -> Result<Credentials, String> {
         let source = &loaded.sync.spec.source;
-        let read = |named: &Option<crate::api::SecretRef>| {
+        let read = |named: &Option<federate_sync_api::SecretRef>| {
             named.as_ref().map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
         };
         let proxy = read(&source.proxy_secret_ref)?;

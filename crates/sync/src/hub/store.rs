@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use federate_dialect::PolicyRollouts;
+use federate_sync_api::record::Record;
+use federate_sync_api::status::{Reason, Status};
+use federate_sync_api::{Metadata, Sync};
 use http::Method;
 use serde_json::json;
 
 use super::client::JSON_PATCH;
 use super::memory::{Memory, MemoryError};
 use super::{Error, Hub, Invalid};
-use crate::api::{Metadata, Sync};
 use crate::read::Loaded;
-use crate::rollout::progress::{ClusterRevisions, Progress};
-use crate::state::{Accepted, Error as StateError, Record, StateStore, Store, SyncState};
-use crate::status::{Reason, Status};
+use crate::state::{Error as StateError, StateStore, Store, SyncState};
 
 /// What the keys of the status of members start with. No revision has such a name.
 const MEMBERS: &str = "members.";
@@ -26,19 +25,6 @@ const PLANNED: &str = "status.";
 pub struct HubStateStore {
     hub: Arc<Hub>,
     caches: PathBuf,
-}
-
-/// The record beside the memory.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct StoredRecord {
-    spec: String,
-    accepted: Option<Accepted>,
-    #[serde(default)]
-    rollout: Option<Progress>,
-    #[serde(default)]
-    clusters: ClusterRevisions,
-    #[serde(default)]
-    policies: PolicyRollouts,
 }
 
 struct HubStore<'h> {
@@ -68,7 +54,7 @@ impl HubStateStore {
     pub(crate) fn refuse(&self, invalid: &Invalid) -> Result<(), Error> {
         let path = path(&invalid.metadata);
         let Some(object) = self.hub.find(&path)? else { return Ok(()) };
-        let mut status: Status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+        let mut status = Status::read(&object["status"]);
         let before = status.clone();
         status.observed_generation = invalid.generation;
         status.end(Reason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
@@ -81,17 +67,14 @@ impl StateStore for HubStateStore {
         let sync: &Sync = &loaded.sync;
         let path = path(&sync.metadata);
         let object = self.hub.find(&path)?.unwrap_or_default();
-        let mut status: Status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+        let mut status = Status::read(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
         let memory = Memory::open(&self.hub, sync)?;
         let meta = sync.meta.clone().unwrap_or_default();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
-        let kept: Option<StoredRecord> = memory.record().and_then(|text| serde_json::from_str(text).ok());
         let mut record = Record::new(sync, meta.generation, status);
-        if let Some(kept) = kept {
-            (record.spec, record.accepted) = (kept.spec, kept.accepted);
-            (record.rollout, record.clusters) = (kept.rollout, kept.clusters);
-            record.policies = kept.policies;
+        if let Some(stored) = memory.record() {
+            record.restore(stored);
         }
         record.follow(sync, false);
         if let Some(accepted) = record.accepted.as_mut().filter(|_| !memory.own) {
@@ -150,14 +133,7 @@ impl Store for HubStore<'_> {
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {
-        let kept = StoredRecord {
-            spec: record.spec.clone(),
-            accepted: record.accepted.clone(),
-            rollout: record.rollout.clone(),
-            clusters: record.clusters.clone(),
-            policies: record.policies.clone(),
-        };
-        self.memory.keep(&serde_json::to_string(&kept).unwrap_or_default())?;
+        self.memory.keep(&record.stored())?;
         if self.written.as_ref() != Some(&record.status) {
             write(self.memory.hub, &self.path, &record.status)?;
             self.written = Some(record.status.clone());
@@ -181,6 +157,6 @@ fn former(revision: &str) -> String {
 }
 
 fn write(hub: &Hub, path: &str, status: &Status) -> Result<(), Error> {
-    let patch = json!([{"op": "add", "path": "/status", "value": status}]);
+    let patch = json!([{"op": "add", "path": "/status", "value": status.to_value()}]);
     hub.send(&Method::PATCH, &format!("{path}/status"), JSON_PATCH, Some(&patch)).map(drop)
 }

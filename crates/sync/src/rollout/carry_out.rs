@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
+use federate_sync_api::Apply;
+use federate_sync_api::progress::{ClusterRevisions, Progress, Step, short};
+use federate_sync_api::rollout::Rollout;
+use federate_sync_api::status::{Reason, RolloutStatus, Status};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Rollout;
-use super::progress::{ClusterRevisions, Progress, Step, short};
-use crate::api::Apply;
 use crate::backoff::{Backoffs, CauseKind, count};
 use crate::members::{Compared, Members};
 use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
 use crate::round::{Round, RoundError, names};
 use crate::state::SyncState;
-use crate::status::{Reason, RolloutStatus, Status};
 
 /// How long one look at the health of clusters takes at most.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);

@@ -13,11 +13,12 @@ use federate_dialect::{
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
+use federate_sync_api::Apply;
+use federate_sync_api::status::{Reason, RolloutStatus};
 use jiff::Timestamp;
 
 use super::carry_out::{LOOK, PAUSE};
 use super::policies::{count_clusters, groups, note, note_released, objects, open, resources};
-use crate::api::Apply;
 use crate::backoff::{Backoffs, count};
 use crate::members::Members;
 use crate::opened::{FormerSessions, SessionCache};
@@ -25,7 +26,6 @@ use crate::outcome::Outcome;
 use crate::polled::PolledSource;
 use crate::round::{Round, RoundError, names};
 use crate::state::SyncState;
-use crate::status::{Reason, RolloutStatus};
 
 /// What is carried out.
 #[derive(Clone)]

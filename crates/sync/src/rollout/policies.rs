@@ -7,10 +7,9 @@ use federate_dialect::{ClusterRollout, Plan, PolicyResources, PolicyRollout, Pol
 use federate_engine::actions::{Action, ActionKind, Actions, Outcome as ActionOutcome};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::{AwaitingObjects, Session};
+use federate_sync_api::record::digest;
+use federate_sync_api::status::Status;
 use jiff::Timestamp;
-
-use crate::state::digest;
-use crate::status::Status;
 
 /// How many characters of a digest are kept: enough to tell revisions of one policy apart.
 const DIGEST: usize = 16;

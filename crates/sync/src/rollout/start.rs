@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use federate_kubernetes::Cluster;
 use federate_session::Session;
+use federate_sync_api::progress::{ClusterRevision, ClusterRevisions, Progress};
+use federate_sync_api::record::Accepted;
 
-use super::progress::{ClusterRevision, ClusterRevisions, Progress};
 use crate::opened::rendering;
 use crate::round::{Round, RoundError};
-use crate::state::{Accepted, SyncState};
+use crate::state::SyncState;
 
 impl Round<'_> {
     /// Notes in the state that a revision is to be rolled out in stages, unless it changes nothing.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use federate_dialect::PolicyRollout;
 use federate_engine::actions::RepoRef;
 use federate_session::Session;
+use federate_sync_api::record::Accepted;
 
 use crate::opened::SessionCache;
 use crate::outcome::Outcome;
@@ -15,7 +16,7 @@ use crate::rollout::carry_out::PAUSE;
 use crate::rollout::placements::Target;
 use crate::rollout::policies::{open, released};
 use crate::round::{Round, RoundError, names};
-use crate::state::{Accepted, SyncState};
+use crate::state::SyncState;
 
 impl Round<'_> {
     /// Carries out this replica's share of what policies have released.

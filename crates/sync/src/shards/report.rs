@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use federate_engine::actions::Orphans;
+use federate_sync_api::record::{digest, spec_digest};
+use federate_sync_api::status::Reason;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,8 +21,6 @@ use crate::opened::rendering;
 use crate::read::Loaded;
 use crate::rollout::policies::Released;
 use crate::round::RoundError;
-use crate::state::{digest, spec_digest};
-use crate::status::Reason;
 
 /// The label that names the Sync of a report, by its uid.
 const LABEL: &str = "federate.dev/report-of";

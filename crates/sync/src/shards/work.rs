@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use federate_engine::actions::RepoRef;
 use federate_session::Session;
+use federate_sync_api::record::{Accepted, Published, Record, spec_digest};
+use federate_sync_api::status::{Reason, Status};
+use federate_sync_api::{Apply, Reference};
 use jiff::Timestamp;
 
 use super::{ClusterReport, REMOVED, Report};
-use crate::api::{Apply, Reference};
 use crate::backoff::Backoffs;
 use crate::members::Members;
 use crate::opened::SessionCache;
@@ -16,8 +18,7 @@ use crate::outcome::Outcome;
 use crate::polled::PolledSource;
 use crate::rollout::carry_out::{LOOK, PAUSE};
 use crate::round::{Round, RoundError};
-use crate::state::{Accepted, Published, Record, SyncState, spec_digest};
-use crate::status::{Reason, Status};
+use crate::state::SyncState;
 
 /// What a replica does in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Rounds that the history keeps.
 const HISTORY: usize = 10;
@@ -127,7 +128,7 @@ pub struct ClusterCounts {
 
 impl ClusterCounts {
     /// The counts with the names of their states.
-    pub(crate) fn states(&self) -> [(&'static str, usize); 7] {
+    pub fn states(&self) -> [(&'static str, usize); 7] {
         [
             ("ready", self.ready),
             ("notReady", self.not_ready),
@@ -250,6 +251,16 @@ impl Reason {
 }
 
 impl Status {
+    /// Reads the status of an object; what is no status is an empty one.
+    pub fn read(status: &Value) -> Self {
+        Self::deserialize(status).unwrap_or_default()
+    }
+
+    /// The status as JSON.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
     /// Notes that a round begins.
     pub fn begin(&mut self, message: &str, now: Timestamp) {
         self.set("Ready", "Unknown", Reason::Progressing, message, now);

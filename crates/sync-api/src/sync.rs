@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use federate_repo::config::Ignore;
+use federate_repo::config::{self, Ignore};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::interval::Interval;
 use crate::rollout::Rollout;
 use crate::status::Status;
+use crate::{Interval, Source};
 
 /// The version of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -171,34 +171,6 @@ pub enum NotificationType {
     Gitlab,
 }
 
-/// What is watched.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Source {
-    /// The address of a git repository (https, ssh or a path), or a local folder: a path without `ref` is read
-    /// as it is on disk. Paths start at the file of the Sync.
-    pub url: String,
-    /// The revision of a git repository; its HEAD by default.
-    #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Reference>,
-    /// The folder of the repository; its root by default.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub path: String,
-    /// The signatures that are verified before anything is read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verify: Option<Verify>,
-    /// Whether submodules are read, too. They must be on the server of the source.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub recurse_submodules: bool,
-    /// The Secret with the credentials: `username` and `password`; `bearerToken`; `githubAppID`,
-    /// `githubAppInstallationID` and `githubAppPrivateKey`; or `identity`, `known_hosts` and `password`; `ca.crt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretRef>,
-    /// The Secret with the proxy: `address`, `username`, `password`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy_secret_ref: Option<SecretRef>,
-}
-
 /// A Secret in the namespace of the Sync.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -254,52 +226,6 @@ pub enum DeletionPolicy {
     Delete,
     /// They are deleted if `apply.prune` is set.
     MirrorPrune,
-}
-
-/// The revision of a git repository: exactly one of these.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Reference {
-    /// A branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// A tag.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// The newest tag in a range of versions, such as `1.2.x` or `>=1.0.0 <2.0.0`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub semver: Option<String>,
-    /// Any reference by its full name, such as `refs/pull/420/head`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// A commit by its full hash.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-}
-
-/// The signatures that are verified.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Verify {
-    /// What must be signed.
-    pub mode: VerifyMode,
-    /// The Secret with the public keys that may sign: each of its keys holds armored OpenPGP keys, lines of OpenSSH's
-    /// allowed signers, or both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretRef>,
-}
-
-/// What must be signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum VerifyMode {
-    /// The commit.
-    #[serde(rename = "HEAD")]
-    Head,
-    /// The tag that `ref.tag` names.
-    Tag,
-    /// Both.
-    #[serde(rename = "TagAndHEAD")]
-    TagAndHead,
 }
 
 /// A Sync that must be ready first.
@@ -406,7 +332,7 @@ pub enum DriftMode {
 
 impl Meta {
     /// Reads the metadata of an object.
-    pub(crate) fn of(metadata: &Value) -> Self {
+    pub fn of(metadata: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let annotation = |name: &str| text(&metadata["annotations"][format!("federate.dev/{name}")]);
         let approve = annotation("approve").unwrap_or_default();
@@ -424,6 +350,11 @@ impl Meta {
 }
 
 impl Metadata {
+    /// Reads the `metadata` of an object; `None` without a name.
+    pub fn of(metadata: &Value) -> Option<Self> {
+        Self::deserialize(metadata).ok()
+    }
+
     /// `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -431,6 +362,13 @@ impl Metadata {
 }
 
 impl Sync {
+    /// Reads an object, whose `metadata` also becomes [`meta`](Self::meta). An error has the pointer of the field.
+    pub fn read(object: Value) -> Result<Self, (String, String)> {
+        let meta = Meta::of(&object["metadata"]);
+        let sync: Self = config::from_value(object)?;
+        Ok(Self { meta: Some(meta), ..sync })
+    }
+
     /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.meta.as_ref().is_some_and(|meta| meta.deleting)
@@ -444,6 +382,16 @@ impl Sync {
             Some(DeletionPolicy::Delete) => self.spec.apply.is_some(),
             Some(DeletionPolicy::MirrorPrune) => prunes,
         }
+    }
+
+    /// Namespace and name of the object that keeps what this Sync manages in a cluster.
+    pub fn apply_set(&self) -> (String, String) {
+        let named = self.spec.apply.as_ref().and_then(|Apply { apply_set, .. }| apply_set.as_deref());
+        if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
+            return (namespace.to_owned(), name.to_owned());
+        }
+        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
+        ("default".to_owned(), name)
     }
 
     /// The full names of the Syncs that must be ready first.
@@ -461,8 +409,25 @@ impl Spec {
         self.retry_interval.unwrap_or(self.interval).0
     }
 
+    /// How long a round waits until everything that it applied is healthy; `None` if it does not.
+    pub fn wait(&self, apply: &Apply) -> Option<Duration> {
+        apply.wait.then(|| self.timeout())
+    }
+
+    /// Whether clusters are compared with what is rendered.
+    pub fn looks_for_drift(&self) -> bool {
+        self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || self.commit.is_none())
+    }
+
     /// How long a git operation may take.
     pub fn timeout(&self) -> Duration {
         self.timeout.map_or(Duration::from_mins(1), |timeout| timeout.0)
+    }
+}
+
+impl InventorySource {
+    /// Whether the repo says everything about the clusters.
+    pub fn is_repo(&self) -> bool {
+        *self == Self::Repo
     }
 }

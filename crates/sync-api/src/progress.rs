@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Rollout, Stage, TaskType};
+use crate::rollout::{Rollout, Stage, Task, TaskType};
 
 /// How far a rollout is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,25 +79,40 @@ pub type ClusterRevisions = BTreeMap<String, ClusterRevision>;
 
 /// What a rollout does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// These clusters of a stage are updated, or are still becoming healthy.
-    Update { stage: String, clusters: BTreeSet<String> },
+    Update {
+        /// The stage.
+        stage: String,
+        /// The clusters.
+        clusters: BTreeSet<String>,
+    },
     /// It waits for approval.
-    Approval { stage: String, token: String },
+    Approval {
+        /// The stage.
+        stage: String,
+        /// What the annotation `federate.dev/approve` must contain.
+        token: String,
+    },
     /// It waits until a time.
-    Until { stage: String, time: Timestamp },
+    Until {
+        /// The stage.
+        stage: String,
+        /// The time.
+        time: Timestamp,
+    },
     /// All clusters are at the revision.
     Done,
 }
 
 /// The first characters of a revision, as approvals name it.
-pub(crate) fn short(revision: &str) -> &str {
+pub fn short(revision: &str) -> &str {
     revision.get(..8).unwrap_or(revision)
 }
 
 impl Progress {
     /// The start of a rollout. Clusters that another rollout was updating keep what it has applied.
-    pub(crate) fn start(target: &str, former: Option<&str>, clusters: &mut ClusterRevisions) -> Self {
+    pub fn start(target: &str, former: Option<&str>, clusters: &mut ClusterRevisions) -> Self {
         for cluster in clusters.values_mut() {
             if cluster.updating.take().is_some() {
                 cluster.revision = former.map(str::to_owned);
@@ -117,7 +132,7 @@ impl Progress {
     }
 
     /// The next step. Clusters and stages that start with it are noted.
-    pub(crate) fn advance(
+    pub fn advance(
         &mut self,
         (rollout, stages): (&Rollout, &[Clusters]),
         clusters: &mut ClusterRevisions,
@@ -151,7 +166,7 @@ impl Progress {
         if progress.finished.is_some() {
             return None;
         }
-        let asks = |tasks: &[super::Task]| tasks.iter().any(|task| task.r#type == TaskType::Approval);
+        let asks = |tasks: &[Task]| tasks.iter().any(|task| task.r#type == TaskType::Approval);
         let mut approved = |task: &str, token: &String| {
             if approvals.contains(token) {
                 progress.approved.insert(task.to_owned());

@@ -6,7 +6,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use crate::api::Spec;
+use crate::Spec;
 use crate::status::Status;
 
 /// The `CustomResourceDefinition`.

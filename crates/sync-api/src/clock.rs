@@ -5,11 +5,11 @@
 
 use jiff::Timestamp;
 
-use crate::state::Record;
+use crate::record::Record;
 
 impl Record {
     /// Moves the times that lie after `now` to `now`.
-    pub(crate) fn follow_clock(&mut self, now: Timestamp) {
+    pub fn follow_clock(&mut self, now: Timestamp) {
         let stages = self.rollout.iter_mut().flat_map(|rollout| rollout.stages.values_mut());
         let stages = stages.flat_map(|stage| [&mut stage.started, &mut stage.updated, &mut stage.finished]);
         let updates = self.clusters.values_mut().map(|cluster| &mut cluster.updating);
@@ -30,9 +30,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::Metadata;
+    use crate::Metadata;
+    use crate::progress::{Progress, Step};
     use crate::rollout::Rollout;
-    use crate::rollout::progress::{Progress, Step};
     use crate::status::Status;
 
     #[test]

@@ -1,0 +1,24 @@
+//! The `Sync` object of `federate.dev/v1alpha1`: what the loop watches, and what it keeps at what that renders.
+//!
+//! The types of the object, with the `CustomResourceDefinition` that is made from them ([`crd`]); its [`status`]; what
+//! the loop keeps of it between rounds ([`record`]); its [`rollout`], and how far that is ([`progress`]). The loop
+//! itself is `federate-sync`: everything here is a function of its arguments, without clock, files and network.
+
+mod clock;
+mod crd;
+mod interval;
+pub mod progress;
+pub mod record;
+pub mod rollout;
+mod source;
+pub mod status;
+mod sync;
+
+pub use crd::crd;
+pub use interval::Interval;
+pub use source::{Reference, Source, Verify, VerifyMode};
+pub use sync::{
+    Adopt, ApiVersion, Apply, Commit, DeletionPolicy, Dependency, Drift, DriftMode, HubInventory,
+    InventorySource, Kind, KubeConfig, Meta, Metadata, Notification, NotificationType, SecretKeyRef,
+    SecretRef, Spec, Sync,
+};

@@ -1,0 +1,168 @@
+//! Rollout across clusters: a new revision reaches one stage of clusters after the other, and waits in between.
+//!
+//! Fields are those of `KubeFleet`'s `ClusterStagedUpdateStrategy`, for every control plane.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use federate_dialect::stages::{self as staged, Amount, Failure, Stage as Clusters, StageRules};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_repo::Repo;
+
+use crate::Interval;
+
+/// How a revision reaches the clusters.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rollout {
+    /// The stages, one after the other. Each cluster of the inventory is in exactly one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// The `ClusterStagedUpdateStrategy` of the repo that has the stages, instead of `stages`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged_rollout_strategy_name: Option<String>,
+    /// Update the clusters as the placements of the repo ask for, instead of `stages`: by their rolling strategies, and
+    /// by update runs. Without `rollout`, only update runs count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_placements: bool,
+}
+
+/// A stage of a rollout.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// The clusters of the stage, by the labels that they have in the inventory. An empty selector selects all.
+    pub label_selector: Selector,
+    /// The label that orders the clusters; its values are whole numbers. Clusters are ordered by name without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sorting_label_key: Option<String>,
+    /// How many clusters are updated at a time: a number, or a share of the stage's clusters such as `25%`; 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "count_or_percentage")]
+    pub max_concurrency: Option<Value>,
+    /// What has to happen before the stage starts: at most one `Approval`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before_stage_tasks: Vec<Task>,
+    /// What has to happen after the stage, before the next one starts: at most one `Approval` and one `TimedWait`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_stage_tasks: Vec<Task>,
+}
+
+/// A selector of clusters by their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Selector {
+    /// Labels that a cluster must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// Conditions on labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<Expression>,
+}
+
+/// A condition on a label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expression {
+    /// The label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: String,
+    /// The values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// Something that a rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Task {
+    /// What it waits for.
+    pub r#type: TaskType,
+    /// How long a `TimedWait` lasts after the last cluster of the stage became healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_time: Option<Interval>,
+}
+
+/// What a rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum TaskType {
+    /// Some time.
+    TimedWait,
+    /// The annotation `federate.dev/approve`.
+    Approval,
+}
+
+fn count_or_percentage(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-int-or-string": true})
+}
+
+impl Rollout {
+    /// The rollout with its stages, which may be in the repo.
+    pub fn resolve(&self, repo: &Repo) -> Result<Self, String> {
+        let Some(name) = &self.staged_rollout_strategy_name else { return Ok(self.clone()) };
+        let is_strategy = |id: &ObjectRef| id.kind == "ClusterStagedUpdateStrategy" && id.name == *name;
+        let found = repo.claimed.iter().find(|claimed| is_strategy(&claimed.object.id));
+        let found = found.ok_or_else(|| format!("the repo has no ClusterStagedUpdateStrategy `{name}`"))?;
+        let spec = found.object.body.get("spec").cloned().unwrap_or_default();
+        let rollout: Self = serde_json::from_value(spec)
+            .map_err(|error| format!("the ClusterStagedUpdateStrategy `{name}`: {error}"))?;
+        rollout.check().map(|()| rollout)
+    }
+
+    /// The clusters of each stage.
+    pub fn stages(&self, clusters: &[Cluster]) -> Result<Vec<Clusters>, Failure> {
+        let mut picked: Vec<&Cluster> = clusters.iter().collect();
+        picked.sort_by(|a, b| a.name.cmp(&b.name));
+        let body = serde_json::json!({"spec": serde_json::to_value(self).unwrap_or_default()});
+        let strategy = Object::named(
+            "placement.kubernetes-fleet.io/v1beta1",
+            "ClusterStagedUpdateStrategy",
+            "rollout",
+            body,
+        );
+        staged::stages(&strategy, &picked, StageRules::NEWEST)
+    }
+
+    /// What is wrong with it, whatever the clusters are.
+    pub fn check(&self) -> Result<(), String> {
+        if self.by_placements {
+            if self.staged_rollout_strategy_name.is_some() || !self.stages.is_empty() {
+                return Err("`byPlacements` takes the place of stages: name one of both".to_owned());
+            }
+            return Ok(());
+        }
+        match (&self.staged_rollout_strategy_name, self.stages.is_empty()) {
+            (Some(_), true) => return Ok(()),
+            (Some(_), false) => {
+                return Err("name either `stages` or `stagedRolloutStrategyName`".to_owned());
+            }
+            (None, true) => return Err("a rollout needs a stage".to_owned()),
+            (None, false) => {}
+        }
+        for (at, stage) in self.stages.iter().enumerate() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            if stage.name.is_empty() || !stage.name.chars().all(plain) {
+                return Err(format!(
+                    "`{}` is not the name of a stage: use letters, digits and `-`",
+                    stage.name
+                ));
+            }
+            if self.stages.iter().take(at).any(|other| other.name == stage.name) {
+                return Err(format!("there are two stages `{}`", stage.name));
+            }
+            if stage.max_concurrency.as_ref().is_some_and(|amount| Amount::read(amount).is_none()) {
+                let name = &stage.name;
+                return Err(format!(
+                    "`maxConcurrency` of stage `{name}` is neither a number nor a percentage"
+                ));
+            }
+        }
+        self.stages(&[]).map(drop).map_err(|failure| failure.to_string())
+    }
+}
