@@ -45,6 +45,8 @@ fn what_is_not_there_or_ambiguous_is_said_so() {
         ran.err,
         "error: the repo has no template and no policy deployment/none; `federate plan` lists the objects\n"
     );
+    let ran = repo.run("explain deploymnt/shop/web").code(2);
+    assert!(ran.err.ends_with("deploymnt/web; did you mean deployment.apps/shop/web?\n"), "{}", ran.err);
     let ran = repo.run("explain deployment/web").code(2);
     assert!(ran.err.contains("ambiguous: Deployment other/web, Deployment shop/web"), "{}", ran.err);
     let ran = repo.run("explain web").code(2);

@@ -91,10 +91,13 @@ impl Session {
                 }
             }
         }
-        let all = || objects.iter().chain(&policies).filter(|id| kinds.fits(id));
-        let names: Vec<&str> = all().map(|id| id.name.as_str()).collect();
-        let near =
-            nearest(name, &names).and_then(|near| all().find(|id| id.name == near)).map(|id| (*id).clone());
+        let all = || objects.iter().chain(&policies);
+        let of_kind = || all().filter(|id| kinds.fits(id));
+        let names: Vec<&str> = of_kind().map(|id| id.name.as_str()).collect();
+        let near = nearest(name, &names).and_then(|near| of_kind().find(|id| id.name == near));
+        // If it is the kind that is mistyped, the name is right, and the namespace most likely, too.
+        let same = || all().filter(|id| id.name == name).min_by_key(|id| id.namespace.as_deref() != within);
+        let near = near.or_else(same).map(|id| (*id).clone());
         Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near })
     }
 
