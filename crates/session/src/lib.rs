@@ -45,7 +45,6 @@ mod without;
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
-#[cfg(feature = "live")]
 pub use lost::Lost;
 #[cfg(feature = "live")]
 pub use members::set_status;

@@ -101,8 +101,10 @@ pub struct Reconciler<'r> {
     /// What counts in place of the session's rendering: nothing, for deleting everything, or less of it.
     instead: Option<Rendering>,
     now: String,
+    #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only actions in servers name it"))]
     repo: Option<RepoRef>,
     moved: Option<Inventory>,
+    #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only actions in servers are held back"))]
     held: BTreeMap<(ClusterName, ObjectRef), String>,
     /// Differences that are not drift.
     ignored: Vec<Ignore>,
