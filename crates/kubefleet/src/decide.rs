@@ -13,9 +13,9 @@ use super::failure::Failure;
 use super::memory::{Binding, Memory};
 use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
-use super::{KubeFleetPlane, NAME, Subject};
+use super::{KubeFleetPlane, NAME, Subject, shared};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
 
 /// The reason when no cluster is picked.
 const NONE_PICKED: &str = "NoClusterPicked";
@@ -201,9 +201,31 @@ fn binding(cluster: &Cluster, row: Row) -> Binding {
 pub(super) fn decide<'a>(plane: &KubeFleetPlane<'a>, subject: &Subject<'a>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, subject, previous);
     let objects = std::iter::once(&subject.object.id).chain(subject.selected());
-    Decided {
-        placements: objects.map(|object| decision.placement(object)).collect(),
-        findings: decision.findings(),
-        ..Decided::default()
+    let mut placements: Vec<Placement> = objects.map(|object| decision.placement(object)).collect();
+    if subject.withholds().is_some() {
+        placements.extend(kept(plane, subject, previous));
     }
+    Decided { placements, findings: decision.findings(), ..Decided::default() }
+}
+
+/// The former rows of what a placement sent, as far as it does not say any more that it selects it: nothing is sent, and
+/// nothing that was sent is removed.
+fn kept<'p>(
+    plane: &'p KubeFleetPlane<'_>,
+    subject: &'p Subject<'_>,
+    previous: &'p Previous,
+) -> impl Iterator<Item = Placement> + 'p {
+    let own = &subject.object.id;
+    let exists = |name: &ClusterName| {
+        let found = plane.input.clusters.binary_search_by(|cluster| cluster.name.cmp(name)).ok();
+        found.and_then(|index| plane.input.clusters.get(index)).is_some_and(|cluster| !cluster.deleting)
+    };
+    let rows = previous.rows().iter().filter(|row| row.dialect == NAME && row.object != *own);
+    rows.filter(|row| !subject.selected().contains(&row.object)).filter_map(move |row| {
+        let share = shared::shares(row).into_iter().find(|share| share.policy == *own)?;
+        let mut kept = Placement::new(NAME, row.object.clone(), Some(own.clone()));
+        let names = share.clusters.into_iter().filter(|name| exists(name));
+        kept.clusters = names.map(|name| Placed { name, replicas: None }).collect();
+        Some(kept)
+    })
 }

@@ -267,6 +267,15 @@ impl<'a> Subject<'a> {
         self.items.iter().position(|item| item.id == *object)
     }
 
+    /// Why nothing of it is sent, if something is wrong with it: what was sent before stays.
+    fn withholds(&self) -> Option<&'static str> {
+        if !self.admitted {
+            return Some("NotAdmitted");
+        }
+        let failed = self.selected.as_ref().err().map(|_| "SelectionFailed");
+        failed.or(self.invalid_envelope.as_ref().map(|(_, status)| *status))
+    }
+
     fn selected(&self) -> &[ObjectRef] {
         self.selected.as_deref().unwrap_or_default()
     }
@@ -320,14 +329,15 @@ impl<'a> KubeFleetPlane<'a> {
 
     /// The variants of an object that a placement selects.
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
-        if let Some((_, status)) = subject.invalid_envelope.as_ref().filter(|(id, _)| id == object) {
+        // Its own row stands for no manifest.
+        if *object == subject.object.id {
+            return Vec::new();
+        }
+        if let Some(status) = subject.withholds() {
             let withheld = Withheld { status, finding: None };
             return vec![Variant { clusters: clusters.into(), rendered: Err(withheld) }];
         }
         let Some(index) = subject.index(object) else { return Vec::new() };
-        if !subject.admitted {
-            return vec![Variant { clusters: clusters.into(), rendered: Err(not_admitted()) }];
-        }
         self.sending(subject, clusters, |sending| sending.variants(index))
     }
 
@@ -339,10 +349,10 @@ impl<'a> KubeFleetPlane<'a> {
         clusters: &[ClusterName],
         cluster: &ClusterName,
     ) -> Option<Result<Rendered, Withheld>> {
-        let index = subject.index(object)?;
-        if !subject.admitted {
-            return Some(Err(not_admitted()));
+        if let Some(status) = subject.withholds().filter(|_| *object != subject.object.id) {
+            return Some(Err(Withheld { status, finding: None }));
         }
+        let index = subject.index(object)?;
         self.sending(subject, clusters, |sending| sending.variant(index, cluster))
     }
 
@@ -362,11 +372,6 @@ impl<'a> KubeFleetPlane<'a> {
         let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
         if of == clusters { ask(first) } else { ask(&sending()) }
     }
-}
-
-/// Nothing of a placement that admission refuses is sent.
-fn not_admitted() -> Withheld {
-    Withheld { status: "NotAdmitted", finding: None }
 }
 
 impl ControlPlane for KubeFleetPlane<'_> {
