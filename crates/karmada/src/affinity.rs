@@ -29,10 +29,12 @@ impl FieldSelector {
     fn matches(&self, cluster: &Cluster) -> bool {
         self.match_expressions.iter().all(|requirement| {
             let wanted = |value: &str| requirement.values.iter().any(|v| v == value);
+            // A provider or region that is not set is no value.
+            let is = |value: &str| !value.is_empty() && wanted(value);
             let zones = &cluster.zones;
             let among = match requirement.key.as_str() {
-                "provider" => wanted(&cluster.provider),
-                "region" => wanted(&cluster.region),
+                "provider" => is(&cluster.provider),
+                "region" => is(&cluster.region),
                 "zone" if self.zones == Zones::All && requirement.operator == "In" => {
                     !zones.is_empty() && zones.iter().all(|z| wanted(z))
                 }

@@ -323,7 +323,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
         row.memory = memory.into_memory();
-        row.suspended = self.suspended(&row);
+        row.suspended = self.policy.suspended(&row);
         (row, depends)
     }
 
@@ -389,14 +389,6 @@ impl<'d, 'a> Decision<'d, 'a> {
             reason: failure.reason.name().to_owned(),
             message: failure.message.clone(),
         });
-    }
-
-    fn suspended(&self, row: &Placement) -> Vec<federate_kubernetes::ClusterName> {
-        let Some(suspension) = &self.policy.spec.suspension else { return Vec::new() };
-        let all = suspension.dispatching == Some(true);
-        let named = suspension.dispatching_on_clusters.as_ref().map_or(&[][..], |c| &c.cluster_names);
-        let names = row.clusters.iter().map(|p| &p.name);
-        names.filter(|n| all || named.iter().any(|c| c.as_str() == n.as_ref())).cloned().collect()
     }
 }
 

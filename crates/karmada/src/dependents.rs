@@ -49,12 +49,12 @@ pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previo
     }
     for placement in &mut all.placements {
         if let Some(needed) = needed.remove(&placement.object) {
-            join(placement, needed, &names);
+            join(plane, placement, needed, &names);
         }
     }
     for (object, needed) in needed {
         let mut placement = Placement::new(NAME, object, None);
-        join(&mut placement, needed, &names);
+        join(plane, &mut placement, needed, &names);
         all.placements.push(placement);
     }
     all
@@ -193,10 +193,13 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
     }
 }
 
-fn join(placement: &mut Placement, needed: Needed, names: &[ClusterName]) {
+fn join(plane: &Karmadas<'_>, placement: &mut Placement, needed: Needed, names: &[ClusterName]) {
     let own = bits(names, placement.clusters.iter().map(|p| &p.name));
     let has = |bits: &[u64], at: usize| bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
     let added = (0..).zip(names).filter(|(at, _)| has(&needed.on, *at) && !has(&own, *at));
     placement.clusters.extend(added.map(|(_, name)| Placed { name: name.clone(), replicas: None }));
     placement.required_by = needed.by.into_iter().collect();
+    // What its own policy suspends, it suspends in these clusters, too.
+    placement.suspended =
+        plane.policy(placement).map(|policy| policy.suspended(placement)).unwrap_or_default();
 }

@@ -14,7 +14,8 @@ use super::api::PropagationSpec;
 use super::schedule::Eligibility;
 use super::selector::{ImplicitPriority, implicit_priority};
 use super::version::{Behaviour, HeldApi};
-use federate_kubernetes::{Cluster, Object};
+use federate_dialect::Placement;
+use federate_kubernetes::{Cluster, ClusterName, Object};
 
 /// A valid propagation policy, compiled.
 pub(super) struct Policy<'a> {
@@ -26,6 +27,15 @@ pub(super) struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
+    /// The clusters of a row to which it suspends dispatching.
+    pub(super) fn suspended(&self, row: &Placement) -> Vec<ClusterName> {
+        let Some(suspension) = &self.spec.suspension else { return Vec::new() };
+        let all = suspension.dispatching == Some(true);
+        let named = suspension.dispatching_on_clusters.as_ref().map_or(&[][..], |c| &c.cluster_names);
+        let names = row.clusters.iter().map(|p| &p.name);
+        names.filter(|n| all || named.iter().any(|c| c.as_str() == n.as_ref())).cloned().collect()
+    }
+
     pub(super) fn new(object: &'a Object, spec: PropagationSpec, behaviour: &Behaviour) -> Self {
         Self {
             object,

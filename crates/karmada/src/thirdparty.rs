@@ -48,10 +48,13 @@ fn node_claim(spec: &Value) -> Option<Requirements> {
     pods::claims_nodes(spec).then(Requirements::default)
 }
 
-/// One head and all workers. Without requirements of the head there are none; otherwise cpu and memory are
-/// those of the largest template.
+/// One head and all workers. Without a template of the head it is no workload. Without requirements of the head there
+/// are none; otherwise cpu and memory are those of the largest template.
 fn ray_service(object: &Object) -> Workload {
     let cluster = object.at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
+    if object::at(cluster, &["headGroupSpec", "template"]).is_none_or(Value::is_null) {
+        return Workload::default();
+    }
     let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let workers: i64 = groups.iter().filter_map(|g| g.get("replicas")?.as_i64()).sum();
     let head = object::at(cluster, &["headGroupSpec", "template", "spec"]);

@@ -171,6 +171,13 @@ impl Backoffs {
         self.failing.values().map(|failing| failing.due).min()
     }
 
+    /// Whether a cluster was due before a time and was not tried, and when the next one is due after it.
+    pub(crate) fn due_after(&self, time: Instant) -> (bool, Option<Instant>) {
+        let (later, missed): (Vec<_>, Vec<_>) =
+            self.failing.values().map(|one| one.due).partition(|due| *due > time);
+        (!missed.is_empty(), later.into_iter().min())
+    }
+
     /// Why a cluster fails.
     pub(crate) fn cause(&self, cluster: &str) -> Option<&Cause> {
         self.failing.get(cluster).map(|failing| &failing.cause)

@@ -60,6 +60,11 @@ impl ChangedClusters {
         self.waiting.entry(cluster.to_owned()).or_insert(fresh).objects = None;
     }
 
+    /// Forgets which clusters are to be compared.
+    pub(crate) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
     /// When the next cluster is to be compared.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.waiting.values().map(|waiting| waiting.due).min()

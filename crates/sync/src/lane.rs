@@ -12,6 +12,7 @@ use federate_sync_api::status::{Reason, Status};
 use crate::SessionCache;
 use crate::backoff;
 use crate::board::{SyncRegistry, Wake};
+use crate::changed::ChangedClusters;
 use crate::compare;
 use crate::environment::Environment;
 use crate::following::MemberWatches;
@@ -152,15 +153,21 @@ impl Lane<'_> {
         page.show(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.count(&self.shared.env.tally);
         metrics.waiting(&self.name, memory.sessions.clusters.causes().count());
-        board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
+        // A share does not say whether the whole Sync is ready.
+        board.note(&self.name, leads && outcome.as_ref().is_some_and(Outcome::is_ready));
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
         let spec = &loaded.sync.spec;
-        let until = if let Some(due) = memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
-            Some(due.min(Instant::now() + spec.interval.0))
-        } else {
-            let pause = pause(spec, outcome.as_ref(), memory.failures, leads);
-            pause.map(|pause| Instant::now() + jittered(pause))
+        let pause = pause(spec, outcome.as_ref(), memory.failures, leads);
+        let pause = pause.map(|pause| Instant::now() + jittered(pause));
+        let (missed, due) = memory.sessions.clusters.due_after(begun);
+        let until = match due.filter(|_| outcome.is_some()) {
+            // A round that has not come to a cluster that was due would be followed by another one at once.
+            Some(due) => Some(due.min(Instant::now() + spec.interval.0))
+                .into_iter()
+                .chain(pause.filter(|_| missed))
+                .min(),
+            None => pause,
         };
         if outcome.as_ref().is_some_and(Outcome::is_progressing) && loaded.sync.is_deleting() {
             // Other replicas are deleting their share.
@@ -174,7 +181,7 @@ impl Lane<'_> {
     /// Watches the clusters, if the Sync asks for drift and they are at what is in memory.
     fn follow(&self, loaded: &Loaded, memory: &mut Memory) {
         let spec = &loaded.sync.spec;
-        let wanted = !spec.suspend && spec.apply.is_some() && spec.looks_for_drift();
+        let wanted = !is_idle(loaded) && spec.apply.is_some() && spec.looks_for_drift();
         let turn = self.shared.env.world.enter();
         if let Some(current) = memory.sessions.current().filter(|_| wanted) {
             let env = self.shared.env;
@@ -185,6 +192,7 @@ impl Lane<'_> {
             }
         } else {
             memory.watches.end();
+            memory.watches.with(ChangedClusters::forget);
             memory.sessions.clusters.forget_clean();
         }
     }
@@ -195,7 +203,12 @@ impl Lane<'_> {
         let turn = self.shared.env.world.enter();
         let mut state = match self.shared.states.state(loaded) {
             Ok(state) => state,
-            Err(error) => return tracing::warn!(sync = self.name, %error, "clusters are not compared"),
+            Err(error) => {
+                tracing::warn!(sync = self.name, %error, "clusters are not compared");
+                let soon = Instant::now() + REREAD;
+                memory.watches.with(|changed| clusters.keys().for_each(|cluster| changed.at(cluster, soon)));
+                return;
+            }
         };
         let sessions = &mut memory.sessions;
         let compared = compare::compare(loaded, &mut state, sessions, (self.shared.env, &turn), clusters);
@@ -331,6 +344,11 @@ fn gather(wakes: &Receiver<Wake>, mut why: Wake) -> Wake {
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
         }
     }
+}
+
+/// Whether clusters stay as they are between rounds: a Sync that is being deleted must not put back what it has deleted.
+fn is_idle(loaded: &Loaded) -> bool {
+    loaded.sync.spec.suspend || loaded.sync.is_deleting()
 }
 
 /// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,

@@ -55,7 +55,7 @@ impl Round<'_> {
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
             return Ok(None);
         }
-        self.fetch(&remote, tip, reference, state)
+        self.fetch(&remote, &tip, reference, state)
             .map(|polled| Some(PolledSource { branches: Some(branches), ..polled }))
     }
 
@@ -63,7 +63,7 @@ impl Round<'_> {
     fn fetch(
         &self,
         remote: &Remote<'_>,
-        tip: String,
+        tip: &str,
         reference: Option<Reference>,
         state: &mut SyncState<'_>,
     ) -> Result<PolledSource, RoundError> {
@@ -74,7 +74,7 @@ impl Round<'_> {
         };
         // Of a range of versions, the tag that was chosen.
         let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
-        let fetched = remote.of(&source).fetch(&tip, signers)?;
+        let fetched = remote.of(&source).fetch(tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
         let opened = opened.with_submodules(fetched.submodules);
@@ -87,7 +87,7 @@ impl Round<'_> {
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
         let opened = Opened::Revision(Box::new(opened));
-        Ok(PolledSource { opened, tip, branches: None, name, reference })
+        Ok(PolledSource { opened, tip: fetched.tip, branches: None, name, reference })
     }
 
     /// Opens the revision that the leader has published.
@@ -102,8 +102,12 @@ impl Round<'_> {
         };
         let cache = state.cache();
         let credentials = self.credentials()?;
-        let polled =
-            self.fetch(&self.remote(address, &cache, &credentials), tip.to_owned(), reference, state)?;
+        let polled = self.fetch(&self.remote(address, &cache, &credentials), tip, reference, state)?;
+        if polled.tip != tip {
+            let message =
+                format!("the source has moved from {tip}, which the leader has published, to {}", polled.tip);
+            return Err(RoundError::new(Reason::ReconciliationFailed, message));
+        }
         Ok(polled)
     }
 

@@ -93,6 +93,8 @@ pub struct Advertised {
 /// What was fetched.
 #[derive(Debug)]
 pub struct Fetched {
+    /// Where the source was when it was fetched: the commit, or the tag object.
+    pub tip: String,
     /// The repository, and the folder in it.
     pub place: GitLocation,
     /// The commit.
@@ -261,7 +263,9 @@ impl Remote<'_> {
         let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
         let rewritten = self.is_branch() && before.is_some_and(left_out);
         let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
-        Ok(Fetched { place, resolved, before, rewritten, submodules })
+        // The source may have moved since it was asked.
+        let tip = self.at(&repository).unwrap_or_else(|| tip.to_owned());
+        Ok(Fetched { tip, place, resolved, before, rewritten, submodules })
     }
 
     /// A revision that was read before, by its id; fetched again if the cache has lost it.
@@ -332,8 +336,12 @@ impl Remote<'_> {
 
     /// Whether the cache has the whole revision. Git moves a reference when everything that it leads to is there.
     fn has(&self, repository: &Repository, tip: &str) -> bool {
-        let found = repository.find_reference(&self.fetched());
-        found.is_ok_and(|found| found.target().is_some_and(|id| id.to_string() == tip))
+        self.at(repository).is_some_and(|id| id == tip)
+    }
+
+    /// Where the source was when it was fetched last.
+    fn at(&self, repository: &Repository) -> Option<String> {
+        Some(repository.find_reference(&self.fetched()).ok()?.target()?.to_string())
     }
 
     fn verify(&self, place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Error> {

@@ -97,6 +97,10 @@ impl Estimator {
             }
         }
         for (index, available) in available.iter_mut().enumerate() {
+            // Where no pod fits, nodes are not looked at.
+            if self.pods[index] <= 0 {
+                continue;
+            }
             let fits = match &self.counted[index] {
                 None => continue,
                 Some(Counted::Nodes(shapes)) => fits_on(shapes, &requests),

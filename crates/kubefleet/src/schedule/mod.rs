@@ -127,9 +127,15 @@ fn pick_all(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: current, rejected, missing: Vec::new(), fulfilled: true })
 }
 
-/// Picks clusters by name. They only have to be eligible.
+/// Picks clusters by name. They only have to be eligible. Without names, nothing is done: obsolete rows stay, too.
 fn pick_fixed(request: &Request<'_>, rows: Rows) -> Outcome {
     let Request { policy, clusters, now, .. } = *request;
+    if policy.cluster_names.is_empty() {
+        let rows =
+            rows.current.into_iter().zip(rows.obsolete).map(|(current, obsolete)| current.or(obsolete));
+        let rejected = vec![None; clusters.len()];
+        return Outcome { rows: rows.collect(), rejected, fulfilled: true, ..Outcome::default() };
+    }
     let mut outcome =
         Outcome { rejected: vec![None; clusters.len()], rows: rows.current, ..Outcome::default() };
     for name in &policy.cluster_names {

@@ -29,6 +29,7 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
         refusals.label_selector(&labels);
         scope(refusals, &selector.field("selectionScope"), behaviour);
     }
+    inside_namespace(refusals, &selectors);
     let policy = spec.field("policy");
     match policy.field("placementType").text() {
         "PickFixed" => pick_fixed(refusals, &policy, behaviour),
@@ -51,6 +52,24 @@ fn scope(refusals: &mut Refusals<'_>, scope: &Cursor<'_>, behaviour: &Behaviour)
         );
         let help = "write a ResourcePlacement in the namespace, or select the whole namespace";
         refusals.add(scope, message, help);
+    }
+}
+
+/// Checks that selectors inside of a namespace come with exactly one namespace, by its name.
+fn inside_namespace(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+    let namespaces: Vec<Cursor<'_>> = selectors
+        .items()
+        .filter(|one| one.field("group").text().is_empty() && one.field("kind").text() == "Namespace")
+        .collect();
+    let scoped = |one: &&Cursor<'_>| one.field("selectionScope").text() == "NamespaceWithResourceSelectors";
+    let Some(first) = namespaces.iter().find(scoped) else { return };
+    if first.field("name").text().is_empty() {
+        let message = "`selectionScope: NamespaceWithResourceSelectors` needs the name of the namespace";
+        refusals.add(first, message, "add `name`, and no `labelSelector`");
+    }
+    if namespaces.len() > 1 {
+        let message = "a selector with `selectionScope: NamespaceWithResourceSelectors` must be the only one of a Namespace";
+        refusals.add(first, message, "select the other namespaces in placements of their own");
     }
 }
 

@@ -95,8 +95,12 @@ impl Round<'_> {
             session = Self::prepare(sessions, &polled.opened, memory.as_ref(), self.apply_limit())?;
         }
         let ended = if self.members(&session, repo.clone(), state).work() == published.work {
-            self.work_on(state, sessions, (&session, repo.clone()), (&accepted, &published))
+            let ended = self.work_on(state, sessions, (&session, repo.clone()), (&accepted, &published));
+            sessions.put_accepted(&polled.opened, session, repo);
+            ended
         } else {
+            // Clusters are not compared with it either.
+            sessions.put(&polled.opened, session);
             let PolledSource { name, .. } = &polled;
             let message = format!(
                 "this replica does not render {name} as the leader does, and applies nothing: all replicas must run the \
@@ -104,7 +108,6 @@ impl Round<'_> {
             );
             Err(RoundError::new(Reason::ReconciliationFailed, message))
         };
-        sessions.put_accepted(&polled.opened, session, repo);
         self.report(state, sessions);
         ended
     }
@@ -137,7 +140,12 @@ impl Round<'_> {
             if self.turn.has(&name) {
                 let has_it = sessions.worked.get(&name) == Some(&published.work);
                 let done = has_it && sessions.clusters.cause(&name).is_none();
-                tasks.entry(task(&state.record, accepted, &name, done)).or_default().insert(name);
+                let task = task(&state.record, accepted, &name, done);
+                if task == Task::Apply && !has_it {
+                    // What was published before has failed, which says nothing about this.
+                    sessions.clusters.clear(&name);
+                }
+                tasks.entry(task).or_default().insert(name);
             }
         }
         if let Some(apply) = &self.spec.apply {
