@@ -113,3 +113,13 @@ fn a_withdrawn_workload_stays_and_the_folder_is_still_ones_own() {
         assert!(repo.read("out/a/shop/deployment.apps_web.yaml").contains("replicas: 2"));
     }
 }
+
+#[test]
+fn a_preference_concerns_objects_of_its_kind_only() {
+    let repo = shop();
+    let service = "---\napiVersion: types.kubefed.io/v1beta1\nkind: FederatedService\nmetadata: {name: web, namespace: shop}\n\
+                   spec:\n  template: {spec: {ports: [{port: 80}]}}\n  placement: {clusters: [{name: alpha}]}\n";
+    repo.write("service.yaml", service);
+    let found = repo.run("check .").out;
+    assert!(!found.contains("FederatedService"), "{found}");
+}

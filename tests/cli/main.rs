@@ -30,7 +30,10 @@ mod import;
 mod init;
 #[cfg(feature = "lua")]
 mod interpreter;
+mod karmada;
+mod kubeadmiral;
 mod kubefed;
+mod kubefleet;
 mod leaks;
 mod mistakes;
 mod openpgp;

@@ -53,7 +53,10 @@ pub(super) fn of(object: &Object) -> References {
 
 fn propagation(all: &mut References, placement: &Cursor<'_>) {
     affinity(all, &placement.field("clusterAffinity"));
-    placement.field("clusterAffinities").items().for_each(|term| affinity(all, &term));
+    for term in placement.field("clusterAffinities").items() {
+        affinity(all, &term);
+        term.field("overflowAffinities").items().for_each(|overflow| affinity(all, &overflow));
+    }
     let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
     weights.items().for_each(|weight| affinity(all, &weight.field("targetCluster")));
 }

@@ -18,7 +18,8 @@ const SERVER_FIELDS: [&str; 8] = [
     "managedFields",
 ];
 
-/// The body that is sent, from which overrides are computed.
+/// The body that is sent, from which overrides are computed. Labels and annotations are always there, if only empty, so that
+/// patches can add to them.
 pub(super) fn template(body: &Value) -> Value {
     let mut body = body.clone();
     let Value::Object(map) = &mut body else { return body };
@@ -33,14 +34,14 @@ pub(super) fn template(body: &Value) -> Value {
     body
 }
 
-/// Removes keys of a map, and the map if it is then empty.
+/// Removes keys of a map, which is there then.
 fn without(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
-    if let Some(Value::Object(map)) = metadata.get_mut(field) {
-        let before = map.len();
+    let map = metadata.entry(field).or_insert(Value::Null);
+    if map.is_null() {
+        *map = Map::new().into();
+    }
+    if let Value::Object(map) = map {
         map.retain(|key, _| !gone(key));
-        if map.is_empty() && before > 0 {
-            metadata.shift_remove(field);
-        }
     }
 }
 

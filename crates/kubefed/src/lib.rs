@@ -327,9 +327,10 @@ impl<'a> KubeFedPlane<'a> {
         self.federated.get(*self.namespaces.get(federated.namespace())?)
     }
 
-    /// The preference of an object's namespace and name.
+    /// The preference for an object: of its namespace and name, and for its kind.
     fn preference_of(&self, federated: &Federated<'_>) -> Option<&Preference<'a>> {
-        self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str())
+        let named = self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str());
+        named.filter(|preference| preference.spec.target_kind == federated.object.id.kind)
     }
 
     /// Whether the decision at index `unit` is the one that counts for an object.

@@ -98,7 +98,7 @@ fn participants<'p>(
     if !plane.config.schedules {
         return Err("the feature `SchedulerPreferences` is disabled".to_owned());
     }
-    if spec.target_kind != federated.object.id.kind || !KINDS.contains(&spec.target_kind.as_str()) {
+    if !KINDS.contains(&spec.target_kind.as_str()) {
         return Err(format!("its `targetKind` is `{}`", spec.target_kind));
     }
     if !federated.kind.is_scheduled() {

@@ -44,6 +44,12 @@ fn is_other(value: &Value) -> bool {
     }
 }
 
+/// Whether a document is a sequence with objects in it, which no client of Kubernetes takes.
+fn is_sequence_of_objects(value: &Value) -> bool {
+    let is_object = |item: &Value| item["apiVersion"].is_string() && item["kind"].is_string();
+    value.as_array().is_some_and(|items| items.iter().any(is_object))
+}
+
 /// The content of a file. Scopes of kinds are not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
@@ -140,6 +146,10 @@ impl Invalid {
 
 /// The identity in a document; `None` if the document is not to be placed.
 fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
+    if !item && is_sequence_of_objects(value) {
+        let help = "write its items as documents, with `---` between them, or as `items` of a `kind: List`";
+        return Err(Invalid::object("", "a sequence of objects is not an object", help));
+    }
     let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
         (None, None) if !item => return Ok(None),
@@ -323,6 +333,12 @@ mod tests {
             let got = one(value);
             assert!(got.objects.is_empty() && got.findings.is_empty(), "{got:?}");
         }
+    }
+
+    #[test]
+    fn a_sequence_of_objects_is_an_error() {
+        let item = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        assert_eq!(codes(json!([item])), [("invalid-object", String::new())]);
     }
 
     #[test]

@@ -259,6 +259,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn clusters_that_a_round_has_missed_are_known() {
+        let mut backoffs = Backoffs::default();
+        let begun = Instant::now();
+        assert_eq!(backoffs.due_after(begun), (false, None));
+        let cause = || Some(Cause { kind: CauseKind::Failed, message: "no".to_owned() });
+        backoffs.note("m1", cause(), (Duration::ZERO, Duration::ZERO));
+        let late = Instant::now() + Duration::from_secs(1);
+        assert_eq!(backoffs.due_after(late), (true, None), "it was due, and was not tried");
+        backoffs.note("m2", cause(), (Duration::from_mins(1), Duration::from_mins(1)));
+        let (missed, due) = backoffs.due_after(late);
+        assert!(missed && due.is_some_and(|due| due > late));
+        assert!(!backoffs.due_after(begun).0);
+    }
+
+    #[test]
     fn each_cluster_waits_on_its_own() {
         let mut backoffs = Backoffs::default();
         let now = Instant::now();

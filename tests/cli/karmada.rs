@@ -1,0 +1,101 @@
+//! Rules of Karmada about clusters without a provider, workloads without a head, and dependencies of suspended objects.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m1}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m2}
+spec: {provider: aws}
+";
+
+const CONFIG: &str = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: conf, namespace: shop}
+";
+
+/// The row of an object in the plan.
+fn row(repo: &Sandbox, name: &str) -> Value {
+    let plan = repo.run("plan . -o json").code(0).json();
+    let rows = plan["placements"].as_array().unwrap().clone();
+    rows.into_iter().find(|row| row["object"]["name"] == name).unwrap()
+}
+
+fn clusters(row: &Value) -> Vec<&str> {
+    row["clusters"].as_array().unwrap().iter().map(|cluster| cluster["name"].as_str().unwrap()).collect()
+}
+
+fn policy(name: &str, spec: &Value) -> String {
+    json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": name, "namespace": "shop"}, "spec": spec})
+    .to_string()
+}
+
+#[test]
+fn a_provider_that_is_not_set_is_no_value() {
+    let repo = Sandbox::new().file("clusters.yaml", CLUSTERS).file("config.yaml", CONFIG);
+    for (operator, values, found) in
+        [("In", json!(["", "aws"]), &["m2"][..]), ("NotIn", json!(["", "aws"]), &["m1"])]
+    {
+        let expression = json!({"key": "provider", "operator": operator, "values": values});
+        let affinity = json!({"fieldSelector": {"matchExpressions": [expression]}});
+        let selectors = json!([{"apiVersion": "v1", "kind": "ConfigMap"}]);
+        let spec = json!({"resourceSelectors": selectors, "placement": {"clusterAffinity": affinity}});
+        repo.write("policy.json", policy("conf", &spec));
+        assert_eq!(clusters(&row(&repo, "conf")), found, "{operator}");
+    }
+}
+
+#[test]
+fn suspension_covers_the_clusters_that_dependents_bring() {
+    let repo = Sandbox::web().file("clusters.yaml", CLUSTERS).file("config.yaml", CONFIG);
+    let container = json!({"name": "web", "image": "web", "envFrom": [{"configMapRef": {"name": "conf"}}]});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": spec});
+    repo.write("web.yaml", web.to_string());
+    let on = |cluster: &str| json!({"clusterAffinity": {"clusterNames": [cluster]}});
+    let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    let spec = json!({"propagateDeps": true, "resourceSelectors": selectors, "placement": on("m2")});
+    repo.write("policy.yaml", policy("web", &spec));
+    let selectors = json!([{"apiVersion": "v1", "kind": "ConfigMap"}]);
+    let spec =
+        json!({"suspension": {"dispatching": true}, "resourceSelectors": selectors, "placement": on("m1")});
+    repo.write("conf.json", policy("conf", &spec));
+    let row = row(&repo, "conf");
+    assert_eq!(clusters(&row), ["m1", "m2"]);
+    assert_eq!(row["suspended"], json!(["m1", "m2"]));
+}
+
+#[test]
+fn a_ray_service_without_a_head_is_no_workload() {
+    let repo = Sandbox::new().file("clusters.yaml", CLUSTERS);
+    let mut service = json!({"apiVersion": "ray.io/v1", "kind": "RayService",
+        "metadata": {"name": "ray", "namespace": "shop"},
+        "spec": {"rayClusterConfig": {"workerGroupSpecs": [{"replicas": 3}]}}});
+    let selectors = json!([{"apiVersion": "ray.io/v1", "kind": "RayService"}]);
+    repo.write("policy.json", policy("ray", &json!({"resourceSelectors": selectors})));
+    repo.write("ray.json", service.to_string());
+    assert_eq!(row(&repo, "ray")["clusters"][0]["replicas"], Value::Null);
+    service["spec"]["rayClusterConfig"]["headGroupSpec"] = json!({"template": {"spec": {"containers": []}}});
+    repo.write("ray.json", service.to_string());
+    assert_eq!(row(&repo, "ray")["clusters"][0]["replicas"], 4);
+}
+
+#[test]
+fn clusters_that_take_the_overflow_must_exist() {
+    let repo = Sandbox::new().file("clusters.yaml", CLUSTERS).file("config.yaml", CONFIG);
+    let overflow = json!([{"affinityName": "more", "clusterNames": ["m3"]}]);
+    let term = json!({"affinityName": "home", "clusterNames": ["m1"], "overflowAffinities": overflow});
+    let selectors = json!([{"apiVersion": "v1", "kind": "ConfigMap"}]);
+    let spec = json!({"resourceSelectors": selectors, "placement": {"clusterAffinities": [term]}});
+    repo.write("policy.json", policy("conf", &spec));
+    let found = repo.run("check .").out;
+    assert!(found.contains("unknown-cluster") && found.contains("`m3`"), "{found}");
+}
