@@ -50,10 +50,11 @@ fn rendered() -> (Sandbox, Vec<String>) {
 }
 
 #[test]
-fn what_was_sent_stays_when_a_selection_fails_or_an_envelope_cannot_be_opened() {
+fn what_was_sent_stays_when_a_policy_a_selection_or_an_envelope_cannot_be_read() {
     let unknown = "kind: Namespace, name: shop}, {group: '', version: v1, kind: Nonsense}";
     for (file, text) in [
         ("placement.yaml", PLACEMENT.replace("kind: Namespace, name: shop}", unknown)),
+        ("placement.yaml", PLACEMENT.replace("[a, b]", "{a: b}")),
         ("app.yaml", APP.replace("kind: ConfigMap, metadata: {name: inner,", "kind: ConfigMap, metadata: {")),
     ] {
         let (repo, files) = rendered();

@@ -262,6 +262,20 @@ impl<'a> Subject<'a> {
         Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
     }
 
+    /// A placement whose policy cannot be read: what it asks for is not known, so everything stays.
+    fn unreadable(object: &'a Object) -> Self {
+        let message = "the policy cannot be read".to_owned();
+        Self {
+            object,
+            policy: Policy::default(),
+            admitted: false,
+            selected: Err(Failure { reason: "InvalidPolicy", message }),
+            invalid_envelope: None,
+            items: Vec::new(),
+            sending: OnceLock::new(),
+        }
+    }
+
     /// The index of an item that it sends.
     fn index(&self, object: &ObjectRef) -> Option<usize> {
         self.items.iter().position(|item| item.id == *object)
@@ -287,7 +301,7 @@ struct KubeFleetPlane<'a> {
     /// The rules of the release.
     behaviour: Behaviour,
     /// Placements that admission refuses are decided as well, so that the plan shows what they ask for; their
-    /// errors keep everything from being written. Only those whose policy cannot be read are left out.
+    /// errors keep everything from being written.
     placements: Vec<Subject<'a>>,
     overrides: Overrides<'a>,
     /// Decisions by placement and by selected object; the first placement counts.
@@ -307,11 +321,12 @@ impl<'a> KubeFleetPlane<'a> {
         let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema check reports a policy that cannot be read.
-            if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
-                let mut subject = Subject::new(&hub, object, policy, &mut plane.findings);
-                subject.admitted = !admitted.refuses(&object.id);
-                plane.placements.push(subject);
-            }
+            let mut subject = match Policy::read(object.at(&["spec", "policy"])) {
+                Ok(policy) => Subject::new(&hub, object, policy, &mut plane.findings),
+                Err(_) => Subject::unreadable(object),
+            };
+            subject.admitted = !admitted.refuses(&object.id);
+            plane.placements.push(subject);
         }
         for (unit, subject) in plane.placements.iter().enumerate() {
             for id in std::iter::once(&subject.object.id).chain(subject.selected()) {
