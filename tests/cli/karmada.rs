@@ -99,3 +99,33 @@ fn clusters_that_take_the_overflow_must_exist() {
     let found = repo.run("check .").out;
     assert!(found.contains("unknown-cluster") && found.contains("`m3`"), "{found}");
 }
+
+#[test]
+fn what_an_invalid_policy_has_placed_stays() {
+    let repo = Sandbox::new().file("clusters.yaml", CLUSTERS).file("config.yaml", CONFIG);
+    let container = json!({"name": "web", "image": "web", "envFrom": [{"configMapRef": {"name": "conf"}}]});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": spec});
+    repo.write("web.json", web.to_string());
+    let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    let write = |placement: Value| {
+        let spec = json!({"propagateDeps": true, "resourceSelectors": selectors, "placement": placement});
+        repo.write("policy.json", policy("web", &spec));
+    };
+    write(json!({"clusterAffinity": {"clusterNames": ["m2"]}}));
+    repo.run("render . --out out").code(0);
+    let files = repo.files("out");
+    assert_eq!(files.len(), 3, "{files:?}");
+    write(
+        json!({"clusterAffinity": {"clusterNames": ["m1"]}, "replicaScheduling": {"replicaSchedulingType": "No"}}),
+    );
+    for _ in 0..2 {
+        let ran = repo.run("render . --out out --keep-going").code(2);
+        assert_eq!(repo.files("out"), files, "{}", ran.err);
+    }
+    write(json!({"clusterAffinity": {"clusterNames": ["m1"]}}));
+    repo.run("render . --out out").code(0);
+    assert_ne!(repo.files("out"), files);
+}

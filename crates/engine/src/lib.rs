@@ -23,6 +23,7 @@ mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
+mod kept;
 mod manifest;
 mod plan;
 pub mod previous;

@@ -77,9 +77,16 @@ impl Engine<'_> {
         }
         // The sort is stable: rows of one object stay in the order of the dialects.
         placements.par_sort_by(|a, b| a.object.cmp(&b.object));
-        let (placements, clashes) = conflict::two_claims(self.repo, placements);
+        let (mut placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
-        let unmatched = self.unmatched(&placements, &findings);
+        let mut unmatched = self.unmatched(&placements, &findings);
+        let kept = self.kept_rows(&unmatched, &findings);
+        if !kept.is_empty() {
+            unmatched.retain(|id| kept.binary_search_by(|row| row.object.cmp(id)).is_err());
+            placements.retain(|row| kept.binary_search_by(|one| one.object.cmp(&row.object)).is_err());
+            placements.extend(kept);
+            placements.sort_by(|a, b| a.object.cmp(&b.object));
+        }
         let plan = Plan { versions, placements, unmatched, shared, ..Plan::default() };
         let mut planned = Planned { plan, findings };
         if self.repo.config.unplaced == Unplaced::Everywhere {

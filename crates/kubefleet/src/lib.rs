@@ -11,7 +11,6 @@
 //! clusters.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -54,16 +53,17 @@ mod schedule;
 mod selection;
 mod shared;
 mod starter;
+mod subject;
 mod validate;
 mod version;
 mod waves;
 
 use api::{PlacementType, Policy};
-use failure::Failure;
-use manifest::{Item, Sending};
+use manifest::Sending;
 use overrides::Overrides;
 use rollout::carry::Carrying;
 use selection::Hub;
+use subject::Subject;
 
 pub use version::{Behaviour, RELEASES};
 
@@ -209,91 +209,6 @@ impl Dialect for KubeFleet {
 const HEARTBEAT_TIMEOUT: i64 = 300;
 /// The seconds after which a member that does not answer has left (`--force-delete-wait-time`).
 const FORCE_DELETE_WAIT: i64 = 900;
-
-/// A placement that is scheduled.
-struct Subject<'a> {
-    object: &'a Object,
-    policy: Policy,
-    /// Whether admission accepts it.
-    admitted: bool,
-    /// The objects that it selects, in the order of its list, and those in the selected envelopes; or why the
-    /// selection fails.
-    selected: Result<Vec<ObjectRef>, Failure>,
-    /// The envelope that cannot be opened, if there is one, so that nothing is sent; and the code of the reason.
-    invalid_envelope: Option<(ObjectRef, &'static str)>,
-    /// The objects that are sent to its clusters.
-    items: Vec<Item<'a>>,
-    /// The objects with their overrides, and the clusters for which they were computed.
-    sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
-}
-
-impl<'a> Subject<'a> {
-    /// Reads what a placement selects. Errors also go to `findings`.
-    fn new(hub: &Hub<'a>, object: &'a Object, policy: Policy, findings: &mut Vec<Finding>) -> Self {
-        let selected = selection::select(hub, object).map_err(|failure| {
-            findings.push(failure.finding(object));
-            Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
-        });
-        let mut invalid_envelope = None;
-        let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
-            |(envelope, why)| {
-                findings.push(why.finding(envelope));
-                invalid_envelope = Some((envelope.id.clone(), why.reason));
-                Vec::new()
-            },
-        );
-        if selected.as_ref().is_ok_and(Vec::is_empty) {
-            let message = format!("{} selects no object of the repo", object.id);
-            findings.push(
-                Finding::warning("unused-policy", object, message)
-                    .at("/spec/resourceSelectors")
-                    .help("a Namespace can only be selected if it is an object in the repo"),
-            );
-        }
-        let selected = selected.map(|all| {
-            let mut ids: Vec<ObjectRef> = all.iter().map(|one| one.object().id.clone()).collect();
-            for item in &items {
-                if !ids.contains(&item.id) {
-                    ids.push(item.id.clone());
-                }
-            }
-            ids
-        });
-        Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
-    }
-
-    /// A placement whose policy cannot be read: what it asks for is not known, so everything stays.
-    fn unreadable(object: &'a Object) -> Self {
-        let message = "the policy cannot be read".to_owned();
-        Self {
-            object,
-            policy: Policy::default(),
-            admitted: false,
-            selected: Err(Failure { reason: "InvalidPolicy", message }),
-            invalid_envelope: None,
-            items: Vec::new(),
-            sending: OnceLock::new(),
-        }
-    }
-
-    /// The index of an item that it sends.
-    fn index(&self, object: &ObjectRef) -> Option<usize> {
-        self.items.iter().position(|item| item.id == *object)
-    }
-
-    /// Why nothing of it is sent, if something is wrong with it: what was sent before stays.
-    fn withholds(&self) -> Option<&'static str> {
-        if !self.admitted {
-            return Some("NotAdmitted");
-        }
-        let failed = self.selected.as_ref().err().map(|_| "SelectionFailed");
-        failed.or(self.invalid_envelope.as_ref().map(|(_, status)| *status))
-    }
-
-    fn selected(&self) -> &[ObjectRef] {
-        self.selected.as_deref().unwrap_or_default()
-    }
-}
 
 /// `KubeFleet`'s control plane over one repo.
 struct KubeFleetPlane<'a> {

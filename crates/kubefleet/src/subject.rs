@@ -1,0 +1,102 @@
+//! A placement with what it selects, which one decision is about.
+//!
+//! Facts: if anything is wrong with the policy, the selection or an envelope, nothing new is sent, and what was sent
+//! before stays.
+
+use std::sync::OnceLock;
+
+use super::api::Policy;
+use super::failure::Failure;
+use super::manifest::{self, Item, Sending};
+use super::selection::{self, Hub};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
+
+/// A placement that is scheduled.
+pub(super) struct Subject<'a> {
+    pub(super) object: &'a Object,
+    pub(super) policy: Policy,
+    /// Whether admission accepts it.
+    pub(super) admitted: bool,
+    /// The objects that it selects, in the order of its list, and those in the selected envelopes; or why the
+    /// selection fails.
+    pub(super) selected: Result<Vec<ObjectRef>, Failure>,
+    /// Why an envelope cannot be opened, if there is such a one, so that nothing is sent: the code of the reason.
+    pub(super) invalid_envelope: Option<&'static str>,
+    /// The objects that are sent to its clusters.
+    pub(super) items: Vec<Item<'a>>,
+    /// The objects with their overrides, and the clusters for which they were computed.
+    pub(super) sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads what a placement selects. Errors also go to `findings`.
+    pub(super) fn new(
+        hub: &Hub<'a>,
+        object: &'a Object,
+        policy: Policy,
+        findings: &mut Vec<Finding>,
+    ) -> Self {
+        let selected = selection::select(hub, object).map_err(|failure| {
+            findings.push(failure.finding(object));
+            Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
+        });
+        let mut invalid_envelope = None;
+        let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
+            |(envelope, why)| {
+                findings.push(why.finding(envelope));
+                invalid_envelope = Some(why.reason);
+                Vec::new()
+            },
+        );
+        if selected.as_ref().is_ok_and(Vec::is_empty) {
+            let message = format!("{} selects no object of the repo", object.id);
+            findings.push(
+                Finding::warning("unused-policy", object, message)
+                    .at("/spec/resourceSelectors")
+                    .help("a Namespace can only be selected if it is an object in the repo"),
+            );
+        }
+        let selected = selected.map(|all| {
+            let mut ids: Vec<ObjectRef> = all.iter().map(|one| one.object().id.clone()).collect();
+            for item in &items {
+                if !ids.contains(&item.id) {
+                    ids.push(item.id.clone());
+                }
+            }
+            ids
+        });
+        Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
+    }
+
+    /// A placement whose policy cannot be read: what it asks for is not known, so everything stays.
+    pub(super) fn unreadable(object: &'a Object) -> Self {
+        let message = "the policy cannot be read".to_owned();
+        Self {
+            object,
+            policy: Policy::default(),
+            admitted: false,
+            selected: Err(Failure { reason: "InvalidPolicy", message }),
+            invalid_envelope: None,
+            items: Vec::new(),
+            sending: OnceLock::new(),
+        }
+    }
+
+    /// The index of an item that it sends.
+    pub(super) fn index(&self, object: &ObjectRef) -> Option<usize> {
+        self.items.iter().position(|item| item.id == *object)
+    }
+
+    /// Why nothing of it is sent, if something is wrong with it: what was sent before stays.
+    pub(super) fn withholds(&self) -> Option<&'static str> {
+        if !self.admitted {
+            return Some("NotAdmitted");
+        }
+        let failed = self.selected.as_ref().err().map(|_| "SelectionFailed");
+        failed.or(self.invalid_envelope)
+    }
+
+    pub(super) fn selected(&self) -> &[ObjectRef] {
+        self.selected.as_deref().unwrap_or_default()
+    }
+}
