@@ -200,6 +200,10 @@ impl Lane<'_> {
     /// Compares the clusters in which something has changed.
     fn compare(&self, loaded: &Loaded, memory: &mut Memory) {
         let clusters = memory.watches.with(|changed| changed.take(Instant::now()));
+        if is_idle(loaded) {
+            // A watch that was ending has reported it.
+            return;
+        }
         let turn = self.shared.env.world.enter();
         let mut state = match self.shared.states.state(loaded) {
             Ok(state) => state,
