@@ -80,3 +80,25 @@ fn members_that_are_busy_or_forget_who_asks_get_what_they_missed() {
     until("it is put back", || image(&hub.sandbox, "m1") == "nginx:1.28");
     assert_eq!(running.end("-TERM"), Some(0));
 }
+
+/// A bad commit is waited for up to the timeout; what comes after it is not put off until then.
+#[test]
+fn a_wait_ends_with_the_next_revision_a_request_and_the_process() {
+    let hub = Hub::simulated();
+    let spec = json!({"interval": "1s", "timeout": "10m", "apply": {"wait": true}});
+    hub.create(&hub.sync("web", &spec));
+    let running = Running::start(&hub, "log");
+    until("the first revision is applied", || hub.sandbox.has("m1", WEB));
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("fix");
+    until("the fix is applied", || hub.sandbox.has("m1", WEB) && image(&hub.sandbox, "m1") == "nginx:1.28");
+    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": "now"}}}));
+    let log = || std::fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    let ended = "when something newer ended the wait";
+    let ends =
+        || log().lines().filter(|line| line.contains("ReconciliationFailed") && line.contains(ended)).count();
+    until("the request ends the second wait", || ends() == 2);
+    let begun = Instant::now();
+    assert_eq!(running.end("-TERM"), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}

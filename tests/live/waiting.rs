@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::sandbox::{Sandbox, WEB};
+use crate::sandbox::{Sandbox, WEB, deployment};
 
 const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -45,6 +45,29 @@ fn a_run_waits_until_all_is_well() {
         .body("application/merge-patch+json", status.to_string());
     assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
     sandbox.apply("--wait 1m").code(0);
+}
+
+/// One pod runs, and the next revision gets a second one, whose image cannot be pulled: the old pod is available, as many
+/// pods as desired are updated, and Karmada calls that healthy.
+#[test]
+fn a_new_pod_that_does_not_start_is_not_healthy_because_the_old_one_runs() {
+    for dialect in ["karmada", "none"] {
+        let sandbox = Sandbox::simulated(&["m1"]);
+        sandbox.write("web.yaml", &deployment("nginx:1.27").replace("replicas: 2", "replicas: 1"));
+        if dialect == "none" {
+            sandbox.write("federate.yaml", "unplaced: everywhere\nclusters: [{name: m1}]\n");
+            sandbox.remove("policy.yaml");
+            sandbox.remove("clusters.yaml");
+        }
+        sandbox.apply("").code(0);
+        sandbox.edit("m1", "controller", &format!("{WEB}/status"), &json!({"status": {
+            "observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+            "unavailableReplicas": 1,
+        }}));
+        let ran = sandbox.apply("--wait 1s").code(2);
+        let expected = "error: m1: Deployment shop/web: not healthy after 1 s: 1 old pod remains";
+        assert!(ran.err.contains(expected), "{dialect}: {ran:#?}");
+    }
 }
 
 /// Without the script, a Widget is well as soon as it is there.

@@ -33,6 +33,7 @@ mod placed;
 pub mod plan;
 mod previous;
 pub mod probe;
+pub mod readiness;
 mod reads;
 pub mod references;
 pub mod release;

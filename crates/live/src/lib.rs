@@ -173,6 +173,8 @@ pub struct ApplyOptions<'h> {
     pub narrow: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
+    /// What ends the wait early; `None` if nothing does.
+    pub interrupt: Option<Interrupt>,
     /// What is checked before each write.
     pub fence: Option<Fence>,
     /// What was begun to be read before it was known what is desired.
@@ -180,6 +182,10 @@ pub struct ApplyOptions<'h> {
     /// Receives the progress.
     pub progress: &'h dyn Progress,
 }
+
+/// Whether something newer is to be done than to wait for what was applied: another revision, a request, or the end of the
+/// process.
+pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Whether this process may still write to a cluster: another one may now be responsible for it.
 pub type Fence = Arc<dyn Fn(&ClusterName) -> bool + Send + Sync>;

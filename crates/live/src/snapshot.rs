@@ -131,6 +131,7 @@ async fn member(
         dry_run_first: false,
         narrow: false,
         wait: None,
+        interrupt: None,
         fence: None,
         early: None,
         progress: &NoProgress,

@@ -2,8 +2,12 @@
 //! a seat here, and a thread that takes from it what to do next.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use federate_live::Interrupt;
 
 use crate::read::Loaded;
 
@@ -23,14 +27,66 @@ pub(crate) enum Wake {
 pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, RegisteredSync>>);
 
 struct RegisteredSync {
-    wake: Sender<Wake>,
+    waker: Waker,
     ready: bool,
     /// The Sync as it is specified; `None` if its thread is to end.
     wanted: Option<Loaded>,
 }
 
-/// Both ends of the channel that wakes the thread of a Sync.
-type Channel = (Sender<Wake>, Receiver<Wake>);
+/// Wakes the thread of a Sync.
+#[derive(Clone)]
+pub(crate) struct Waker {
+    sender: Sender<Wake>,
+    /// How many wakes that end a round's waiting the thread has not received yet.
+    pending: Arc<AtomicUsize>,
+}
+
+/// What a thread is woken by.
+pub(crate) struct Wakes {
+    receiver: Receiver<Wake>,
+    pending: Arc<AtomicUsize>,
+}
+
+/// The channel that wakes the thread of a Sync.
+pub(crate) fn wake_channel() -> (Waker, Wakes) {
+    let (sender, receiver) = mpsc::channel();
+    let pending = Arc::<AtomicUsize>::default();
+    (Waker { sender, pending: pending.clone() }, Wakes { receiver, pending })
+}
+
+impl Waker {
+    pub(crate) fn send(&self, wake: Wake) {
+        if wake != Wake::Changed {
+            self.pending.fetch_add(1, Ordering::SeqCst);
+        }
+        // A thread that has failed does not listen.
+        let _ = self.sender.send(wake);
+    }
+}
+
+impl Wakes {
+    /// Waits for the next wake.
+    pub(crate) fn receive(&self) -> Result<Wake, RecvError> {
+        self.receiver.recv().inspect(|wake| self.note_received(*wake))
+    }
+
+    /// Waits for the next wake, but not longer than this.
+    pub(crate) fn receive_within(&self, time: Duration) -> Result<Wake, RecvTimeoutError> {
+        self.receiver.recv_timeout(time).inspect(|wake| self.note_received(*wake))
+    }
+
+    fn note_received(&self, wake: Wake) {
+        if wake != Wake::Changed {
+            self.pending.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether something waits for this thread to finish its round.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        let pending = self.pending.clone();
+        Arc::new(move || pending.load(Ordering::SeqCst) > 0)
+    }
+}
 
 impl SyncRegistry {
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, RegisteredSync>) -> T) -> T {
@@ -38,7 +94,7 @@ impl SyncRegistry {
     }
 
     /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
-    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, Channel)> {
+    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, (Waker, Wakes))> {
         let mut wanted: BTreeMap<String, Loaded> =
             syncs.into_iter().map(|loaded| (loaded.sync.metadata.full_name(), loaded)).collect();
         self.with(|seats| {
@@ -46,17 +102,16 @@ impl SyncRegistry {
                 let new = wanted.remove(name);
                 if seat.wanted != new {
                     seat.wanted = new;
-                    // A thread that has failed does not listen.
-                    let _ = seat.wake.send(Wake::Now);
+                    seat.waker.send(Wake::Now);
                 }
             }
             let start = |(name, loaded): (String, Loaded)| {
-                let (wake, wakes) = mpsc::channel();
+                let (waker, wakes) = wake_channel();
                 seats.insert(
                     name.clone(),
-                    RegisteredSync { wake: wake.clone(), ready: false, wanted: Some(loaded) },
+                    RegisteredSync { waker: waker.clone(), ready: false, wanted: Some(loaded) },
                 );
-                (name, (wake, wakes))
+                (name, (waker, wakes))
             };
             wanted.into_iter().map(start).collect()
         })
@@ -77,7 +132,7 @@ impl SyncRegistry {
     pub(crate) fn wake(&self, name: &str) {
         self.with(|seats| {
             if let Some(seat) = seats.get(name) {
-                let _ = seat.wake.send(Wake::Now);
+                seat.waker.send(Wake::Now);
             }
         });
     }
@@ -86,7 +141,7 @@ impl SyncRegistry {
     pub(crate) fn wake_all(&self) {
         self.with(|seats| {
             for seat in seats.values() {
-                let _ = seat.wake.send(Wake::Now);
+                seat.waker.send(Wake::Now);
             }
         });
     }
@@ -95,7 +150,7 @@ impl SyncRegistry {
     pub(crate) fn end(&self) {
         self.with(|seats| {
             for seat in seats.values() {
-                let _ = seat.wake.send(Wake::End);
+                seat.waker.send(Wake::End);
             }
         });
     }
@@ -116,7 +171,7 @@ impl SyncRegistry {
                 seat.wanted.as_ref().is_some_and(|loaded| loaded.sync.dependencies().any(|on| on == name))
             };
             for other in seats.values().filter(waits) {
-                let _ = other.wake.send(Wake::Now);
+                other.waker.send(Wake::Now);
             }
         });
     }

@@ -25,7 +25,7 @@ pub(crate) fn compare(
     (env, turn): (&Environment<'_>, &ClusterTurn<'_>),
     due: DueComparisons,
 ) -> Option<(Compared, Option<String>)> {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt: None };
     if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {
         return None;
     }

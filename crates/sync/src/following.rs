@@ -1,7 +1,6 @@
 //! The watches over what a Sync manages in member clusters. They tell the thread of the Sync which clusters to compare.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{MemberWatch, WatchedObjects};
 use federate_session::Session;
 
-use crate::board::Wake;
+use crate::board::{Wake, Waker};
 use crate::changed::ChangedClusters;
 use crate::environment::Environment;
 use crate::read::Loaded;
@@ -23,7 +22,7 @@ const LONGEST: Duration = Duration::from_hours(6);
 pub(crate) struct MemberWatches {
     /// What they have seen, shared with their thread.
     changed: Arc<Mutex<ChangedClusters>>,
-    wake: Sender<Wake>,
+    waker: Waker,
     current: Option<Current>,
 }
 
@@ -36,8 +35,8 @@ struct Current {
 
 impl MemberWatches {
     /// Watches that wake a thread.
-    pub(crate) fn new(wake: Sender<Wake>) -> Self {
-        Self { changed: Arc::default(), wake, current: None }
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { changed: Arc::default(), waker, current: None }
     }
 
     /// What was seen.
@@ -83,11 +82,11 @@ impl MemberWatches {
             }
         };
         let inventory = Inventory { namespace: set.0.clone(), name: set.1.clone() };
-        let (changed, wake) = (self.changed.clone(), self.wake.clone());
+        let (changed, waker) = (self.changed.clone(), self.waker.clone());
         let note = move |cluster: &ClusterName, object: Option<ObjectRef>| {
             changed.lock().unwrap_or_else(PoisonError::into_inner).note(cluster, object, Instant::now());
             // The thread of the Sync may have ended.
-            let _ = wake.send(Wake::Changed);
+            waker.send(Wake::Changed);
         };
         match MemberWatch::start(&access.access, &inventory, watched.clone(), Arc::new(note)) {
             Ok(watch) => {

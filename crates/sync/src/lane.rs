@@ -1,17 +1,18 @@
 //! The rounds of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
 //! Between rounds, the clusters in which something has changed are compared.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use federate_live::Interrupt;
 use federate_sync_api::Spec;
 use federate_sync_api::record::Record;
 use federate_sync_api::status::{Reason, Status};
 
 use crate::SessionCache;
 use crate::backoff;
-use crate::board::{SyncRegistry, Wake};
+use crate::board::{SyncRegistry, Wake, Waker, Wakes};
 use crate::changed::ChangedClusters;
 use crate::compare;
 use crate::environment::Environment;
@@ -61,9 +62,9 @@ impl Workers<'_, '_> {
     /// Makes these the Syncs that are run.
     pub(crate) fn set(&self, syncs: Vec<Loaded>) {
         self.world.telemetry.metrics.expect(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
-        for (name, (wake, wakes)) in self.world.board.set(syncs) {
+        for (name, (waker, wakes)) in self.world.board.set(syncs) {
             let lane = Lane { name, shared: self.world };
-            self.scope.spawn(move || lane.run(wake, &wakes));
+            self.scope.spawn(move || lane.run(waker, &wakes));
         }
     }
 }
@@ -80,6 +81,8 @@ type Ended = (Option<Outcome>, Option<Record>);
 /// What a thread remembers of its Sync.
 struct Memory {
     sessions: SessionCache,
+    /// Whether something waits for the round to end.
+    interrupt: Interrupt,
     watches: MemberWatches,
     /// The outcome that was reported last, if any was; a round that is suspended has none.
     #[expect(clippy::option_option, reason = "nothing was reported, or that there is no outcome")]
@@ -92,10 +95,11 @@ struct Memory {
 
 impl Lane<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
-    fn run(&self, wake: Sender<Wake>, wakes: &Receiver<Wake>) {
+    fn run(&self, waker: Waker, wakes: &Wakes) {
         let mut memory = Memory {
             sessions: SessionCache::new(self.shared.env.dialects),
-            watches: MemberWatches::new(wake),
+            interrupt: wakes.interrupt(),
+            watches: MemberWatches::new(waker),
             reported: None,
             requested: None,
             failures: 0,
@@ -135,7 +139,7 @@ impl Lane<'_> {
         let begun = Instant::now();
         let leads = self.shared.env.world.leads();
         metrics.leads(leads);
-        let (outcome, record) = self.round(loaded, &mut memory.sessions);
+        let (outcome, record) = self.round(loaded, &mut memory.sessions, &memory.interrupt);
         let status = record.as_ref().map(|record| &record.status);
         let revision = status.and_then(|status| status.last_attempted_revision.clone());
         if memory.reported.as_ref() != Some(&outcome) {
@@ -265,12 +269,12 @@ impl Lane<'_> {
         }
     }
 
-    fn round(&self, loaded: &Loaded, sessions: &mut SessionCache) -> Ended {
+    fn round(&self, loaded: &Loaded, sessions: &mut SessionCache, interrupt: &Interrupt) -> Ended {
         let deleting = loaded.sync.is_deleting();
         if loaded.sync.spec.suspend && !deleting {
             return (None, None);
         }
-        match self.work(loaded, sessions, deleting) {
+        match self.work(loaded, sessions, interrupt) {
             Ok((outcome, record)) => (Some(outcome), Some(record)),
             Err(error) => (Some(Outcome::failed(&error)), None),
         }
@@ -280,14 +284,15 @@ impl Lane<'_> {
         &self,
         loaded: &Loaded,
         sessions: &mut SessionCache,
-        deleting: bool,
+        interrupt: &Interrupt,
     ) -> Result<(Outcome, Record), crate::state::Error> {
+        let deleting = loaded.sync.is_deleting();
         let Shared { env, board, hub, .. } = self.shared;
         // What is published is read when no other replica can work on the clusters any more.
         let turn = env.world.enter();
         if !turn.leads() {
             let mut state = self.shared.states.state(loaded)?;
-            let outcome = round::share(loaded, &mut state, sessions, env, &turn);
+            let outcome = round::share(loaded, &mut state, sessions, env, &turn, Some(interrupt));
             // The leader shows the status.
             return Ok((outcome, Record { status: Status::default(), ..state.record }));
         }
@@ -308,17 +313,17 @@ impl Lane<'_> {
                 outcome
             }
             (false, Some(on)) => round::waits(&mut state, &on),
-            (false, None) => round::run(loaded, &mut state, sessions, env, &turn),
+            (false, None) => round::run(loaded, &mut state, sessions, env, &turn, Some(interrupt)),
         };
         Ok((outcome, state.record))
     }
 }
 
 /// Waits until something happens; `None` if nothing does until a time.
-fn sleep(wakes: &Receiver<Wake>, until: Option<Instant>) -> Option<Wake> {
+fn sleep(wakes: &Wakes, until: Option<Instant>) -> Option<Wake> {
     let woken = match until {
-        None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        Some(until) => wakes.recv_timeout(until.saturating_duration_since(Instant::now())),
+        None => wakes.receive().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(until) => wakes.receive_within(until.saturating_duration_since(Instant::now())),
     };
     match woken {
         Err(RecvTimeoutError::Timeout) => None,
@@ -333,7 +338,7 @@ fn sleep(wakes: &Receiver<Wake>, until: Option<Instant>) -> Option<Wake> {
 }
 
 /// Waits until nothing more happens for a moment.
-fn gather(wakes: &Receiver<Wake>, mut why: Wake) -> Wake {
+fn gather(wakes: &Wakes, mut why: Wake) -> Wake {
     let first = Instant::now();
     loop {
         let (quiet, patience) = if why == Wake::Now { (QUIET, PATIENCE) } else { (GATHER, GATHER) };
@@ -341,7 +346,7 @@ fn gather(wakes: &Receiver<Wake>, mut why: Wake) -> Wake {
         if left.is_zero() {
             return why;
         }
-        match wakes.recv_timeout(quiet.min(left)) {
+        match wakes.receive_within(quiet.min(left)) {
             Ok(Wake::Changed) => {}
             Ok(Wake::Now) => why = Wake::Now,
             Err(RecvTimeoutError::Timeout) => return why,
@@ -377,6 +382,7 @@ fn jittered(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::wake_channel;
 
     #[test]
     fn failures_are_tried_again_less_and_less_often() {
@@ -401,14 +407,14 @@ mod tests {
 
     #[test]
     fn changes_that_go_on_put_nothing_off() {
-        let (wake, wakes) = std::sync::mpsc::channel();
+        let (waker, wakes) = wake_channel();
         let now = Instant::now();
-        wake.send(Wake::Changed).unwrap();
+        waker.send(Wake::Changed);
         assert_eq!(sleep(&wakes, Some(now + Duration::from_hours(1))), Some(Wake::Changed));
-        wake.send(Wake::Changed).unwrap();
+        waker.send(Wake::Changed);
         assert_eq!(sleep(&wakes, Some(now)), None, "it is time");
-        wake.send(Wake::Changed).unwrap();
-        wake.send(Wake::Now).unwrap();
+        waker.send(Wake::Changed);
+        waker.send(Wake::Now);
         assert_eq!(sleep(&wakes, Some(now)), Some(Wake::Now), "a round that is asked for begins");
     }
 

@@ -8,7 +8,7 @@ use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
 use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::{DryRun, Progress, Step};
+use federate_live::{DryRun, Interrupt, Progress, Step};
 use federate_report::actions::errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
@@ -46,6 +46,8 @@ pub(crate) struct Members<'m> {
     pub(crate) awaiting: Option<AwaitingObjects>,
     /// Whether this is only about a part of what clusters have: nothing is pruned, and what is known of them stays.
     pub(crate) also: bool,
+    /// What ends waiting for health early; `None` if nothing can.
+    pub(crate) interrupt: Option<Interrupt>,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -166,6 +168,7 @@ impl Members<'_> {
         let options = ServerOptions {
             dry_run,
             wait,
+            interrupt: self.interrupt.clone(),
             remember: None,
             without_memory: false,
             check_access: false,

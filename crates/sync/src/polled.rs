@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Instant;
 
+use federate_live::Interrupt;
 use federate_publish::branch;
 use federate_session::{Options, Session};
 use federate_source::git::{Revision, Signers};
@@ -57,6 +63,52 @@ impl Round<'_> {
         }
         self.fetch(&remote, &tip, reference, state)
             .map(|polled| Some(PolledSource { branches: Some(branches), ..polled }))
+    }
+
+    /// Runs what waits for clusters to become healthy. The wait ends early, and the next round begins at once, when the source
+    /// has another revision than `tip`: the new one may be what makes them healthy.
+    pub(crate) fn until_revised<T>(
+        &self,
+        cache: &Path,
+        tip: &str,
+        resume: &mut Option<Instant>,
+        run: impl FnOnce(Option<Interrupt>) -> T,
+    ) -> T {
+        let waits = self.spec.apply.as_ref().is_some_and(|apply| apply.wait);
+        let (true, Some(interrupt), Address::Git(address)) = (waits, self.interrupt, &self.loaded.address)
+        else {
+            return run(self.interrupt.cloned());
+        };
+        let revised = Arc::new(AtomicBool::new(false));
+        let either = {
+            let (interrupt, revised) = (interrupt.clone(), revised.clone());
+            Arc::new(move || interrupt() || revised.load(Ordering::SeqCst))
+        };
+        let result = thread::scope(|scope| {
+            // Dropping the sender at the end of the scope's work ends the thread.
+            let (_ended, end) = mpsc::channel::<()>();
+            let revised = revised.clone();
+            scope.spawn(move || {
+                while end.recv_timeout(self.spec.interval.0) == Err(RecvTimeoutError::Timeout) {
+                    if self.has_other_revision(address, cache, tip) {
+                        revised.store(true, Ordering::SeqCst);
+                        return;
+                    }
+                }
+            });
+            run(Some(either))
+        });
+        if revised.load(Ordering::SeqCst) {
+            *resume = Some(Instant::now());
+        }
+        result
+    }
+
+    /// Whether the source has another revision. A source that cannot be read has none: the next round reports it.
+    fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
+        let Ok(credentials) = self.credentials() else { return false };
+        let polled = self.remote(address, cache, &credentials).poll("");
+        polled.is_ok_and(|advertised| advertised.tip != tip)
     }
 
     /// Fetches and verifies a revision.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::change::replicas_moved;
+use federate_live::Interrupt;
 use federate_session::Session;
 use federate_sync_api::record::Accepted;
 use federate_sync_api::rollout::Rollout;
@@ -41,9 +42,10 @@ pub fn run(
     cache: &mut SessionCache,
     env: &Environment<'_>,
     turn: &ClusterTurn<'_>,
+    interrupt: Option<&Interrupt>,
 ) -> Outcome {
     state.record.follow_clock(Timestamp::now());
-    let ended = Round { loaded, spec: &loaded.sync.spec, env, turn }.work(state, cache);
+    let ended = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt }.work(state, cache);
     end(state, outcome_of(ended, cache))
 }
 
@@ -54,8 +56,9 @@ pub(crate) fn share(
     cache: &mut SessionCache,
     env: &Environment<'_>,
     turn: &ClusterTurn<'_>,
+    interrupt: Option<&Interrupt>,
 ) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt };
     outcome_of(round.share(state, cache), cache)
 }
 
@@ -75,7 +78,7 @@ pub(crate) fn remove(
     env: &Environment<'_>,
     turn: &ClusterTurn<'_>,
 ) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn };
+    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt: None };
     let outcome = round.remove(state, backoffs).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             Reason::Progressing => "",
@@ -110,6 +113,8 @@ pub(crate) struct Round<'r> {
     pub(crate) env: &'r Environment<'r>,
     /// The clusters that this process works on.
     pub(crate) turn: &'r ClusterTurn<'r>,
+    /// Whether something waits for the round to end; `None` if nothing can.
+    pub(crate) interrupt: Option<&'r Interrupt>,
 }
 
 impl Round<'_> {
@@ -217,6 +222,7 @@ impl Round<'_> {
             objects: None,
             awaiting: accepted.map(|accepted| awaiting(session, &state.record.policies, &accepted.tip)),
             also: false,
+            interrupt: self.interrupt.cloned(),
         }
     }
 
@@ -278,7 +284,11 @@ impl Round<'_> {
         let applied = self.spec.apply.as_ref().map(|apply| {
             let members = self.members(&session, repo.clone(), state);
             let members = Members { objects: changed.as_ref(), ..members };
-            members.apply(apply, None, &mut sessions.clusters, &mut state.record.status)
+            let cache = state.cache();
+            let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
+            self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+                Members { interrupt, ..members }.apply(apply, None, backoffs, status)
+            })
         });
         sessions.put_accepted(opened, session, repo.clone());
         if applied.is_some() {
@@ -389,12 +399,18 @@ impl Round<'_> {
         let session = self.accepted(state, sessions, opened)?;
         self.must_lead()?;
         let repo = self.repo(opened);
-        let members = self.members(&session, repo.clone(), state);
-        let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
+        let backoffs = &mut sessions.clusters;
+        let (cache, tip) =
+            (state.cache(), state.record.accepted.as_ref().map_or("", |accepted| &accepted.tip));
         let mut ended = match &self.spec.apply {
-            Some(apply) => members.update(apply, pending, self.spec.wait(apply), backoffs).map(drop),
+            Some(apply) => self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+                let members = Members { interrupt, ..self.members(&session, repo.clone(), state) };
+                members.update(apply, pending, self.spec.wait(apply), backoffs).map(drop)
+            }),
             None => Ok(()),
         };
+        let members = self.members(&session, repo.clone(), state);
+        let status = &mut state.record.status;
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
             let open = backoffs.take_open(names(&session));
             ended = ended.and(members.drift(Some(&open), backoffs, status).map(drop));

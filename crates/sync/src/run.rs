@@ -77,7 +77,7 @@ pub(crate) fn each(
 fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
     let mut sessions = SessionCache::new(env.dialects);
     loop {
-        let outcome = round::run(sync, state, &mut sessions, env, &ClusterTurn::ALL);
+        let outcome = round::run(sync, state, &mut sessions, env, &ClusterTurn::ALL, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         match pause.filter(|pause| *pause <= SOON) {
             Some(pause) => std::thread::sleep(pause),
@@ -92,7 +92,7 @@ pub(crate) fn log(sync: &str, outcome: Option<&Outcome>) {
     }
     match outcome {
         None => tracing::info!(sync, "suspended"),
-        Some(outcome) if outcome.is_ready() => {
+        Some(outcome) if outcome.is_ready() || outcome.is_progressing() => {
             tracing::info!(sync, reason = outcome.reason.name(), "{}", outcome.message);
         }
         Some(outcome) => tracing::error!(sync, reason = outcome.reason.name(), "{}", outcome.message),

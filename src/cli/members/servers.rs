@@ -64,6 +64,7 @@ impl Servers<'_> {
                 DryRun::Server => federate_live::DryRun::Server,
             }),
             wait: self.wait,
+            interrupt: None,
             remember,
             without_memory,
             check_access: self.check_access,

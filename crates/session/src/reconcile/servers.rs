@@ -12,8 +12,8 @@ use federate_engine::actions::cluster::{Decided, DecisionContext};
 use federate_engine::actions::{Actions, Decision, Inventory, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{
-    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error, Fence, Progress,
-    TextComparison,
+    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error, Fence, Interrupt,
+    Progress, TextComparison,
 };
 use federate_repo::Config;
 
@@ -32,6 +32,8 @@ pub struct ServerOptions<'s> {
     pub dry_run: Option<DryRun>,
     /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
+    /// What ends the wait early; `None` if nothing does.
+    pub interrupt: Option<Interrupt>,
     /// Whether the clusters keep the plan, and what they keep now.
     pub remember: Option<&'s Surveyed>,
     /// Whether the plan was decided without the memory of an earlier run.
@@ -91,6 +93,7 @@ impl Reconciler<'_> {
                 dry_run_first,
                 narrow: self.options.only.is_some(),
                 wait: options.wait,
+                interrupt: options.interrupt.clone(),
                 fence: options.fence.clone(),
                 early: options.early,
                 progress: options.progress,
