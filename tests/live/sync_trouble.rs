@@ -102,3 +102,23 @@ fn a_wait_ends_with_the_next_revision_a_request_and_the_process() {
     assert_eq!(running.end("-TERM"), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
+
+/// A watch that goes on, or is silent, says nothing about a cluster that no longer answers or admits federate.
+#[test]
+fn a_cluster_that_is_lost_while_it_is_watched_is_not_ready_and_comes_back() {
+    let hub = Hub::simulated();
+    let spec = json!({"interval": "1s", "retryInterval": "1s", "drift": {"mode": "report"}});
+    hub.create(&hub.sync("web", &spec));
+    let running = Running::start(&hub, "log");
+    for kind in [FaultKind::Stranger, FaultKind::Status(403), FaultKind::Drop] {
+        until("the Sync is ready", || hub.ready("web")["status"] == "True");
+        hub.watched("m1");
+        hub.sandbox.fleet.cluster("m1").fault(Fault::new("*", kind.clone()).times(20));
+        until("the cluster is not ready", || hub.ready("web")["status"] == "False");
+        let status = hub.status("web");
+        assert_eq!(status["clusters"]["ready"], 1, "{kind:?}: {status:#}");
+        assert_eq!(status["failing"][0]["name"], "m1", "{kind:?}: {status:#}");
+    }
+    until("the Sync is ready again", || hub.ready("web")["status"] == "True");
+    assert_eq!(running.end("-TERM"), Some(0));
+}

@@ -64,7 +64,7 @@ pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
 pub use memory::{RememberedPlan, StoredMemory};
 pub use read::ClusterState;
-pub use survey::{Survey, SurveyResult, SurveyedCluster, survey};
+pub use survey::{Survey, SurveyResult, SurveyedCluster, find_unreachable, survey};
 pub use target::Access;
 pub use watch::{MemberWatch, WatchedObjects};
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::call::Call;
 use super::memory::{self, StoredMemory};
-use super::read::{List, objects};
+use super::read::{List, objects, parent_path};
 use super::{Access, DesiredState, Error, each, target, within};
 use federate_apiserver::Kind;
 use federate_dialect::{ClusterReads, ObjectScope};
@@ -67,6 +68,26 @@ pub fn survey(
         }));
         SurveyedCluster { cluster: desired.cluster.clone(), found }
     })
+}
+
+/// Asks each cluster for the parent of an `ApplySet`, with credentials that are read anew. Returns the clusters that do not
+/// answer, or refuse: whether they still have what was applied is not known.
+pub fn find_unreachable(
+    access: &Access,
+    clusters: &[ClusterName],
+    set: &Inventory,
+) -> Result<Vec<(ClusterName, Error)>, Error> {
+    let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
+    let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
+    let answers = each(access, &desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
+        let asked = runtime.block_on(within(Some(time), async {
+            let client = target::to(connections, &desired.cluster).await?;
+            client.find(&Call::get(parent_path(set))).await
+        }));
+        asked.err().map(|error| (desired.cluster.clone(), error))
+    })?;
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// The lists that hold what schedulers look at in a cluster. Only built-in kinds are known before the cluster is asked.

@@ -296,7 +296,10 @@ impl ClusterWatch {
             let (mut versions, mut at) = match list {
                 Ok(listed) => listed,
                 Err(Error::Refused(refusal)) if refusal.code == 403 => {
-                    sleep(FORBIDDEN).await;
+                    // The comparison gets single objects where lists are forbidden.
+                    if asked_within(FORBIDDEN, &mut asks).await {
+                        (self.changed)(&self.cluster, None);
+                    }
                     continue;
                 }
                 Err(_) => {
@@ -319,8 +322,9 @@ impl ClusterWatch {
                 match self.events(client, place, &mut at, (&mut versions, &mut asks)).await {
                     Ended::Over if begun.elapsed() >= PAUSE => pause = PAUSE,
                     Ended::Expired => break,
+                    // The next list tells what would have been watched.
                     Ended::Forbidden => {
-                        sleep(FORBIDDEN).await;
+                        asked_within(FORBIDDEN, &mut asks).await;
                         break;
                     }
                     Ended::Over | Ended::Failed => wait(&mut pause).await,
@@ -425,6 +429,11 @@ fn ended(error: &kube::Error) -> Ended {
         kube::Error::Api(status) if status.code == 403 => Ended::Forbidden,
         _ => Ended::Failed,
     }
+}
+
+/// Waits until everything is to be listed again, but not longer than a time. Returns whether it is.
+async fn asked_within(time: Duration, asks: &mut watch::Receiver<u64>) -> bool {
+    matches!(timeout(time, asks.changed()).await, Ok(Ok(())))
 }
 
 async fn wait(pause: &mut Duration) {

@@ -222,11 +222,14 @@ impl Backoffs {
         self.clean.clear();
     }
 
-    /// The clusters, among some, in which everything is compared at the interval. In the others, it is enough to find out
-    /// what watches have missed.
-    pub(crate) fn take_open<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
+    /// Divides clusters into those in which everything is compared at the interval, and those that are watched and had
+    /// nothing to report, where it is enough to find out whether they can be reached and what watches have missed.
+    pub(crate) fn take_open<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
         self.lists = true;
-        names.filter(|name| !self.clean.contains(*name)).map(str::to_owned).collect()
+        names.map(str::to_owned).partition(|name| !self.clean.contains(name))
     }
 
     /// Whether it is time to find out what watches have missed; if so, that counts as done.

@@ -12,7 +12,7 @@ use crate::narrow::Rendered;
 use crate::opened::{Opened, SessionCache};
 use crate::outcome::{Outcome, plain};
 use crate::read::Loaded;
-use crate::round::{Round, RoundError, names, unchanged};
+use crate::round::{Round, RoundError, unchanged};
 use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 
@@ -78,10 +78,9 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let members = self.members(&session, repo.clone(), state);
         sessions.clusters.compares(Duration::ZERO);
-        let open = sessions.clusters.take_open(names(&session));
-        let compared = members.drift(Some(&open), &mut sessions.clusters, &mut state.record.status);
+        let (open, compared) = members.drift_in_turn(&mut sessions.clusters, &mut state.record.status);
         let known = (&mut sessions.formers, &mut sessions.clusters);
-        let compared = compared.map(drop).and(self.compare_policies(state, known, Some(&open)));
+        let compared = compared.and(self.compare_policies(state, known, Some(&open)));
         sessions.put_accepted(opened, session, repo);
         compared?;
         let drift = sessions.clusters.drift().map(|drift| plain(&drift));

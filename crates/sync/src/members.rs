@@ -8,7 +8,7 @@ use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
 use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::{DryRun, Interrupt, Progress, Step};
+use federate_live::{DryRun, Interrupt, Progress, Step, find_unreachable};
 use federate_report::actions::errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
@@ -17,7 +17,7 @@ use federate_sync_api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::environment::Environment;
 use crate::read::Loaded;
-use crate::round::{PRUNE_LIMIT, RoundError};
+use crate::round::{PRUNE_LIMIT, RoundError, names};
 use crate::shards::{ClusterTurn, REMOVED};
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -131,6 +131,49 @@ impl Members<'_> {
         self.note_reported_drift(backoffs)?;
         self.end(backoffs, status)?;
         Ok(compared)
+    }
+
+    /// Compares the clusters that are due at the interval, and looks at whether the others can be reached: a watch says nothing
+    /// of a cluster that is lost. Returns the clusters that are compared.
+    pub(crate) fn drift_in_turn(
+        &self,
+        backoffs: &mut Backoffs,
+        status: &mut Status,
+    ) -> (BTreeSet<String>, Result<(), RoundError>) {
+        let (open, watched) = backoffs.take_open(names(self.session));
+        let looked_at = self.note_unreachable(&watched, backoffs);
+        let compared = self.drift(Some(&open), backoffs, status).map(drop);
+        (open, looked_at.and(compared))
+    }
+
+    /// Notes which clusters do not answer.
+    pub(crate) fn note_unreachable(
+        &self,
+        clusters: &BTreeSet<String>,
+        backoffs: &mut Backoffs,
+    ) -> Result<(), RoundError> {
+        let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
+        let clusters: Vec<ClusterName> = clusters
+            .iter()
+            .filter(|name| self.turn.has(name))
+            .map(|name| ClusterName::from(&**name))
+            .collect();
+        if clusters.is_empty() {
+            return Ok(());
+        }
+        let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        reached.access = self.env.tally.counting(reached.access);
+        let (namespace, name) = self.loaded.sync.apply_set();
+        let unreachable = find_unreachable(&reached.access, &clusters, &Inventory { namespace, name })
+            .map_err(|e| failed(e.to_string()))?;
+        let spec = &self.loaded.sync.spec;
+        let sync = self.loaded.sync.metadata.full_name();
+        for (cluster, error) in unreachable {
+            tracing::error!(sync, %cluster, "{error}");
+            let cause = Cause { kind: CauseKind::Failed, message: error.to_string() };
+            backoffs.note(&cluster, Some(cause), (spec.retry_interval(), spec.interval.0));
+        }
+        Ok(())
     }
 
     /// Deletes everything that the Sync manages.

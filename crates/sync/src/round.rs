@@ -412,8 +412,7 @@ impl Round<'_> {
         let members = self.members(&session, repo.clone(), state);
         let status = &mut state.record.status;
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
-            let open = backoffs.take_open(names(&session));
-            ended = ended.and(members.drift(Some(&open), backoffs, status).map(drop));
+            ended = ended.and(members.drift_in_turn(backoffs, status).1);
         }
         // Reports of other replicas can have arrived since the first of both.
         ended = ended.and_then(|()| members.end(backoffs, status));

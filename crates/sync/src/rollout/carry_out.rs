@@ -173,7 +173,8 @@ impl Round<'_> {
         if self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0) {
             let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
             // Clusters that fail are retried by the next round.
-            let open = backoffs.take_open(names(current.0));
+            let (open, watched) = backoffs.take_open(names(current.0));
+            let _ = self.members(current.0, current.1.cloned(), state).note_unreachable(&watched, backoffs);
             let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
         }
     }

@@ -60,7 +60,8 @@ impl Round<'_> {
         let looks = self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0);
         let settled: BTreeSet<String> = own().filter(|name| !due.contains(name)).collect();
         if looks && !settled.is_empty() {
-            let open = sessions.clusters.take_open(settled.iter().map(String::as_str));
+            let (open, watched) = sessions.clusters.take_open(settled.iter().map(String::as_str));
+            self.members(session, repo.clone(), state).note_unreachable(&watched, &mut sessions.clusters)?;
             let known = (&mut sessions.formers, &mut sessions.clusters);
             self.compare_revisions(state, (session, repo.as_ref()), known, (Some(&open), None))?;
         }

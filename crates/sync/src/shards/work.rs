@@ -179,7 +179,8 @@ impl Round<'_> {
         }
         if !compared.is_empty() && self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0)
         {
-            let open = sessions.clusters.take_open(compared.iter().map(String::as_str));
+            let (open, watched) = sessions.clusters.take_open(compared.iter().map(String::as_str));
+            self.members(session, repo.clone(), state).note_unreachable(&watched, &mut sessions.clusters)?;
             let known = (&mut sessions.formers, &mut sessions.clusters);
             self.compare_revisions(state, (session, repo.as_ref()), known, (Some(&open), None))?;
         }
