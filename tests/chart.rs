@@ -7,25 +7,34 @@ use std::fs;
 use std::path::Path;
 
 /// Manifests of the kustomization, and the files of the chart. The namespace is that of the release.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("deploy/crds/syncs.federate.dev.yaml", "crds/syncs.federate.dev.yaml"),
     ("deploy/sync/rbac.yaml", "templates/rbac.yaml"),
     ("deploy/sync/networkpolicy.yaml", "templates/networkpolicy.yaml"),
+    ("deploy/lockdown/egress.yaml", "templates/egress.yaml"),
     ("deploy/sync/deployment.yaml", "templates/deployment.yaml"),
     ("deploy/sync/pdb.yaml", "templates/pdb.yaml"),
     ("deploy/sync-shared/statefulset.yaml", "templates/statefulset.yaml"),
 ];
 /// Templates that only exist if `shared` is so.
-const ONLY: [(&str, &str); 2] =
-    [("templates/deployment.yaml", "not .Values.shared"), ("templates/statefulset.yaml", ".Values.shared")];
+const ONLY: [(&str, &str); 3] = [
+    ("templates/deployment.yaml", "not .Values.shared"),
+    ("templates/statefulset.yaml", ".Values.shared"),
+    ("templates/egress.yaml", ".Values.lockdown"),
+];
 const HEADER: &str =
     "# Made from deploy/sync: change that, and run UPDATE_CHART=1 cargo test --test chart.\n";
 
 /// What the values of the chart replace, each with what stands there by default.
-const VALUES: [(&str, &str); 4] = [
+const VALUES: [(&str, &str); 5] = [
     ("namespace: federate-system", "namespace: {{ .Release.Namespace }}"),
     ("replicas: 2", "replicas: {{ .Values.replicas }}"),
     ("replicas: 3", "replicas: {{ .Values.replicas }}"),
+    (
+        "        - --log-format=json\n",
+        "        - --log-format=json\n{{- if .Values.lockdown }}\n        - --default-service-account=default\n        \
+         - --no-cross-namespace-refs\n{{- end }}\n",
+    ),
     ("image: ghcr.io/federate-dev/federate:latest", "image: {{ .Values.image }}"),
 ];
 
@@ -56,6 +65,36 @@ fn the_chart_says_what_the_kustomization_says() {
         let kept = fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(kept, text, "{name} is out of date: run UPDATE_CHART=1 cargo test --test chart");
     }
+}
+
+#[test]
+fn the_lockdown_of_the_chart_is_that_of_the_kustomizations() {
+    let component = read("deploy/lockdown/kustomization.yaml");
+    for template in ["deployment", "statefulset"] {
+        let text = read(&format!("deploy/chart/templates/{template}.yaml"));
+        let (_, locked) = text.split_once("{{- if .Values.lockdown }}\n").unwrap();
+        let (locked, _) = locked.split_once("{{- end }}").unwrap();
+        for argument in locked.lines().filter_map(|line| line.trim().strip_prefix("- ")) {
+            let adds = format!("path: /spec/template/spec/containers/0/args/-, value: {argument}}}");
+            assert!(component.contains(&adds), "{argument}");
+        }
+        assert_eq!(locked.lines().count(), component.matches("op: add").count());
+    }
+    for (overlay, base) in [("sync-lockdown", "../sync"), ("sync-shared-lockdown", "../sync-shared")] {
+        let text = read(&format!("deploy/{overlay}/kustomization.yaml"));
+        let value = federate_yaml::read(text.as_bytes()).documents.remove(0).value;
+        assert_eq!(value["resources"][0], base);
+        assert_eq!(value["components"][0], "../lockdown");
+    }
+}
+
+#[test]
+fn syncs_are_not_written_by_everyone_who_edits() {
+    let rules = federate_yaml::read(read("deploy/sync/rbac.yaml").as_bytes()).documents;
+    let edit =
+        rules.iter().find(|document| document.value["metadata"]["name"] == "federate-sync-edit").unwrap();
+    let labels = edit.value["metadata"]["labels"].as_object().unwrap();
+    assert!(!labels.contains_key("rbac.authorization.k8s.io/aggregate-to-edit"), "{labels:?}");
 }
 
 #[test]

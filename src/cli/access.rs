@@ -68,6 +68,7 @@ impl AccessArgs {
         let hub = |context: &String| federate_live::Hub {
             context: context.clone(),
             inventory: session.inventory_objects(),
+            user: None,
         };
         federate_live::Access {
             contexts: session.repo().config.contexts.clone(),

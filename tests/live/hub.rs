@@ -15,7 +15,7 @@ fn only_hub(sandbox: &Sandbox) {
     });
 }
 
-fn secret(sandbox: &Sandbox, namespace: &str, name: &str, data: &Value) {
+pub(crate) fn secret(sandbox: &Sandbox, namespace: &str, name: &str, data: &Value) {
     let mut hub = sandbox.fleet.cluster("hub");
     hub.namespace(namespace);
     let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
@@ -23,7 +23,7 @@ fn secret(sandbox: &Sandbox, namespace: &str, name: &str, data: &Value) {
 }
 
 /// The inventory, alike in the repo and on the hub.
-fn inventory(sandbox: &Sandbox, objects: &[Value]) {
+pub(crate) fn inventory(sandbox: &Sandbox, objects: &[Value]) {
     listed(sandbox, objects);
     for object in objects {
         joined(sandbox, object);
@@ -63,7 +63,7 @@ fn joined(sandbox: &Sandbox, object: &Value) {
     assert!(made, "{path}");
 }
 
-fn karmada(sandbox: &Sandbox, name: &str, spec: Value) -> Value {
+pub(crate) fn karmada(sandbox: &Sandbox, name: &str, spec: Value) -> Value {
     let mut spec = spec;
     spec["apiEndpoint"] = json!(sandbox.fleet.url("m1"));
     json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec})

@@ -3,8 +3,11 @@
 use std::fs;
 use std::process::Command;
 
+use federate_test_apiserver::User;
 use serde_json::{Value, json};
 
+use crate::hub::{inventory, karmada, secret};
+use crate::reach::{administrator, token};
 use crate::sandbox::{Ran, Sandbox, WEB, deployment};
 use crate::sync_objects::{Hub, Running, SYNCS, image, until};
 
@@ -29,6 +32,137 @@ fn tenants_reach_what_their_account_may() {
     assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
     assert!(!ran.out.contains("the Secret"), "it acts as the account in members, too: {ran:#?}");
     assert!(!hub.sandbox.has("m1", WEB));
+}
+
+/// Removes the patterns of names from the definition of Sync, as an older definition has none.
+fn without_patterns(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.remove("pattern");
+            map.values_mut().for_each(without_patterns);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_patterns),
+        _ => {}
+    }
+}
+
+#[test]
+fn names_lead_to_no_other_object() {
+    let hub = Hub::simulated();
+    let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "../../victim/secrets/git"}});
+    let stolen = hub.sync("web", &json!({"source": source}));
+    let refused = hub.sandbox.fleet.cluster("hub").create(SYNCS, &stolen);
+    assert_eq!(refused.status, 422, "the definition refuses it");
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/syncs.federate.dev";
+    let mut old = hub.sandbox.get("hub", definitions);
+    without_patterns(&mut old["spec"]["versions"]);
+    assert_eq!(hub.sandbox.ask("hub", "PUT", definitions, "test", "application/json", &old), 200);
+    hub.create(&stolen);
+    let ran = hub.once().code(2);
+    assert!(
+        ran.out.contains("InvalidSpec: spec.source.secretRef.name: `../../victim/secrets/git` is not a name"),
+        "{ran:#?}"
+    );
+    let asked = |part: &str| {
+        let cluster = hub.sandbox.fleet.cluster("hub");
+        cluster.answered().iter().any(|request| request.path.contains(part))
+    };
+    assert!(!asked("victim"), "nothing was asked for");
+
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    let index = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let edit = json!({"data": {"parts": "../secrets/members"}});
+    assert_eq!(hub.sandbox.ask("hub", "PATCH", index, "test", "application/merge-patch+json", &edit), 200);
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("it names `../secrets/members`, which is not its part 0"), "{ran:#?}");
+    assert!(!asked("configmaps/.."), "nothing was asked for");
+}
+
+/// Grants a user of the hub something everywhere.
+fn grant(hub: &Hub, name: &str, account: (&str, &str), rules: &Value) {
+    let rights = "/apis/rbac.authorization.k8s.io/v1";
+    let (namespace, user) = account;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": name}, "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": user, "namespace": namespace}]});
+    hub.sandbox.create_global("hub", &format!("{rights}/clusterroles"), &role);
+    hub.sandbox.create_global("hub", &format!("{rights}/clusterrolebindings"), &binding);
+}
+
+#[test]
+fn the_control_planes_secrets_are_used_as_an_account_of_the_tenant() {
+    let hub = Hub::with(&["m1"]);
+    let sandbox = &hub.sandbox;
+    let named = json!({"syncMode": "Push", "secretRef": {"namespace": "karmada-cluster", "name": "m1"}});
+    inventory(sandbox, &[karmada(sandbox, "m1", named)]);
+    let data = json!({"token": token(sandbox), "caBundle": administrator(sandbox)[2]});
+    secret(sandbox, "karmada-cluster", "m1", &data);
+    hub.push("inventory");
+    let read = json!([{"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    grant(&hub, "hub", ("federate-system", "federate-sync"), &read);
+    let mut sync = hub.sync("web", &json!({"hub": {}}));
+    sync["spec"].as_object_mut().unwrap().remove("kubeConfig");
+    hub.create(&sync);
+    let asked = || {
+        let cluster = sandbox.fleet.cluster("hub");
+        let asked = cluster.answered().iter().filter(|request| request.path.contains("karmada"));
+        asked.map(|request| request.headers.get("impersonate-user").cloned()).collect::<Vec<_>>()
+    };
+    sandbox.fleet.cluster("hub").reset_counts();
+    let ran = hub.once().code(2);
+    let refused = "InvalidSpec: spec.serviceAccountName: the clusters would be reached with the control plane's Secrets";
+    assert!(ran.out.contains(refused), "{ran:#?}");
+    assert!(asked().is_empty() && !sandbox.has("m1", WEB));
+
+    // A default account is enough to read nothing that it may not read.
+    let ran = run_once(&hub, "--once --default-service-account default").code(2);
+    assert!(ran.out.contains("system:serviceaccount:shop:default"), "{ran:#?}");
+    hub.patch("web", &json!({"spec": {"serviceAccountName": "tenant"}}));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("User \"system:serviceaccount:shop:tenant\""), "towards the hub: {ran:#?}");
+    assert!(!asked().is_empty() && asked().iter().all(Option::is_some), "{:?}", asked());
+    grant(&hub, "tenant", ("shop", "tenant"), &read);
+    let ran = hub.once().code(2);
+    assert!(
+        ran.out.contains("m1: ") && ran.out.contains("system:serviceaccount:shop:tenant"),
+        "in members: {ran:#?}"
+    );
+    assert!(!sandbox.has("m1", WEB));
+
+    // The operator may trust a namespace.
+    hub.patch("web", &json!({"spec": {"serviceAccountName": null, "withoutImpersonation": true}}));
+    let ran = run_once(&hub, "--once --trusted-namespaces other").code(2);
+    assert!(ran.out.contains("InvalidSpec: spec.withoutImpersonation"), "{ran:#?}");
+    let trusted = format!("--once --trusted-namespaces other,{}", sandbox.own("shop"));
+    let ran = run_once(&hub, &trusted).code(0);
+    assert!(sandbox.has("m1", WEB), "{ran:#?}");
+}
+
+#[test]
+fn federates_own_kubeconfig_is_used_as_an_account_of_the_tenant() {
+    let hub = Hub::simulated();
+    // An administrator of the members.
+    hub.sandbox.fleet.cluster("m1").token("federate-sync", User::new("federate", &["system:masters"]));
+    let mut sync = hub.sync("web", &json!({}));
+    sync["spec"].as_object_mut().unwrap().remove("kubeConfig");
+    hub.create(&sync);
+    let ran = hub.once().code(2);
+    let refused =
+        "InvalidSpec: spec.serviceAccountName: the clusters would be reached with federate's own credentials";
+    assert!(ran.out.contains(refused), "{ran:#?}");
+    let ran = run_once(&hub, "--once --default-service-account default").code(2);
+    assert!(ran.out.contains("system:serviceaccount:shop:default"), "{ran:#?}");
+    assert!(!hub.sandbox.has("m1", WEB));
+}
+
+fn run_once(hub: &Hub, arguments: &str) -> Ran {
+    hub.sandbox.ran(&mut hub.command(arguments))
 }
 
 #[test]

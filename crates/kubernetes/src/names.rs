@@ -64,6 +64,24 @@ pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
     if label { Ok(()) } else { Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)") }
 }
 
+/// Whether a name is a DNS subdomain, as the names of most objects are: labels of a-z, 0-9 and `-`, separated by dots.
+///
+/// ```
+/// use federate_kubernetes::names::is_dns_subdomain;
+/// assert!(is_dns_subdomain("web") && is_dns_subdomain("web.example.com"));
+/// assert!(!is_dns_subdomain("a/b") && !is_dns_subdomain("..") && !is_dns_subdomain("a..b"));
+/// ```
+pub fn is_dns_subdomain(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.first().copied().is_some_and(inner)
+            && bytes.last().copied().is_some_and(inner)
+            && bytes.iter().all(|b| inner(*b) || *b == b'-')
+    };
+    name.len() <= LONGEST && name.split('.').all(label)
+}
+
 /// Checks an API version, `version` or `group/version`; the error is the reason.
 ///
 /// ```

@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::client::Client;
 use super::kinds;
+use super::path::ApiPath;
 use super::read::parent_path;
 use super::{Access, DesiredState, Error, each, target, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
 use federate_kubernetes::ClusterName;
-
-const GROUP: &str = "/apis/authorization.k8s.io/v1";
 
 /// The rights that are missing in a cluster, one line each.
 #[derive(Clone, Debug)]
@@ -160,7 +159,7 @@ async fn allowed(client: &Client, verb: &str, group: &str, plural: &str) -> Resu
 }
 
 async fn review_of(client: &Client, plural: &str, review: &Value) -> Result<Value, Error> {
-    let call = Call::new(Method::POST, format!("{GROUP}/{plural}"));
+    let call = Call::new(Method::POST, ApiPath::of_version("authorization.k8s.io/v1").join(plural));
     client.send(&call.body("application/json", review)).await
 }
 

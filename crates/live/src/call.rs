@@ -10,13 +10,13 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::Error;
+use super::path::ApiPath;
 
 /// A request that can be sent again.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     method: Method,
-    path: String,
-    query: String,
+    path: ApiPath,
     content_type: &'static str,
     body: Bytes,
     /// Whether the request or its answer holds values of a Secret, which no message may quote.
@@ -37,13 +37,11 @@ pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadat
 pub(super) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Call {
-    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
-        let path = path.into();
-        let secret = path.split('/').any(|part| part == "secrets");
+    pub(super) fn new(method: Method, path: ApiPath) -> Self {
+        let secret = path.is_secret();
         Self {
             method,
             path,
-            query: String::new(),
             content_type: "",
             body: Bytes::new(),
             secret,
@@ -53,16 +51,12 @@ impl Call {
         }
     }
 
-    pub(super) fn get(path: impl Into<String>) -> Self {
+    pub(super) fn get(path: ApiPath) -> Self {
         Self::new(Method::GET, path)
     }
 
     pub(super) fn query(mut self, key: &str, value: &str) -> Self {
-        let separator = if self.query.is_empty() { '?' } else { '&' };
-        self.query.push(separator);
-        self.query.push_str(key);
-        self.query.push('=');
-        self.query.push_str(&encoded(value));
+        self.path = self.path.query(key, value);
         self
     }
 
@@ -107,57 +101,48 @@ impl Call {
 
     /// The request of a watch.
     pub(super) fn stream(&self) -> Result<Request<Vec<u8>>, Error> {
-        let request = self.head().body(self.body.to_vec());
+        let request = self.head()?.body(self.body.to_vec());
         request.map_err(|e| Error::Unreachable(e.to_string()))
     }
 
     pub(super) fn request(&self) -> Result<Request<Body>, Error> {
-        self.head().body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
+        self.head()?.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
     }
 
-    fn head(&self) -> http::request::Builder {
-        let mut request = Request::builder().method(&self.method).uri(format!("{}{}", self.path, self.query));
+    fn head(&self) -> Result<http::request::Builder, Error> {
+        let mut request = Request::builder().method(&self.method).uri(self.path.to_uri()?);
         request = request.header(header::ACCEPT, self.accept);
         request = request.header(header::USER_AGENT, concat!("federate/", env!("CARGO_PKG_VERSION")));
         if !self.content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, self.content_type);
         }
-        request
+        Ok(request)
     }
-}
-
-/// Text, encoded as a part of a URL.
-pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let letter = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(letter).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn parts_of_urls_are_encoded() {
-        let call = Call::get("/api/v1/configmaps").query("labelSelector", "a/b=c").query("limit", "500");
-        assert_eq!(call.query, "?labelSelector=a%2Fb%3Dc&limit=500");
+    fn namespace() -> ApiPath {
+        ApiPath::of_version("v1").in_namespace("a")
     }
 
     #[test]
     fn a_dry_run_is_one_in_query_and_body() {
         let options = json!({"kind": "DeleteOptions", "preconditions": {"uid": "1"}});
-        let call = Call::new(Method::DELETE, "/api/v1/namespaces/a").body("application/json", &options).dry();
+        let call = Call::new(Method::DELETE, namespace()).body("application/json", &options).dry();
         let body: Value = serde_json::from_slice(&call.body).unwrap();
         assert_eq!(body, json!({"kind": "DeleteOptions", "preconditions": {"uid": "1"}, "dryRun": ["All"]}));
-        assert_eq!(call.query, "?dryRun=All");
+        assert_eq!(call.path.to_uri().unwrap(), "/api/v1/namespaces/a?dryRun=All");
         assert!(!call.writes());
-        assert!(Call::new(Method::PATCH, "/api/v1/namespaces/a").writes());
-        assert!(!Call::get("/api/v1/namespaces/a").writes());
+        assert!(Call::new(Method::PATCH, namespace()).writes());
+        assert!(!Call::get(namespace()).writes());
     }
 
     #[test]
     fn requests_about_secrets_are_known() {
-        assert!(Call::get("/api/v1/namespaces/a/secrets/s").secret);
-        assert!(!Call::get("/api/v1/namespaces/a/configmaps/secrets.s").secret);
+        assert!(Call::get(namespace().join("secrets").join("s")).secret);
+        assert!(!Call::get(namespace().join("configmaps").join("secrets.s")).secret);
     }
 }

@@ -317,13 +317,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::path::ApiPath;
 
     #[test]
     fn only_busy_servers_are_asked_again() {
         let again = |code: u16, status: Value, call: &Call| {
             repeatable(StatusCode::from_u16(code).unwrap(), &status, call)
         };
-        let call = Call::get("/api/v1/namespaces/a/configmaps/b");
+        let call = Call::get(ApiPath::of_version("v1").in_namespace("a").join("configmaps").join("b"));
         for (code, expected) in
             [(429, true), (503, true), (504, true), (500, false), (409, false), (404, false)]
         {

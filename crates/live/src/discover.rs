@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::Error;
 use super::call::Call;
 use super::client::Client;
-use super::kinds::{definition, plain, version_path};
+use super::kinds::{definition, plain};
+use super::path::ApiPath;
 use super::read::finished;
 use federate_apiserver::Kind;
 
@@ -66,7 +67,7 @@ async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
     // A name means the preferred version of its group, or else the next version that has the kind.
     let versions = versions(client, true).await?;
     let ask = |version: &String| {
-        let (client, path) = (client.clone(), version_path(version));
+        let (client, path) = (client.clone(), ApiPath::of_version(version));
         tokio::spawn(async move { client.find(&Call::get(path)).await })
     };
     let under_way: Vec<_> = versions.iter().map(ask).collect();
@@ -82,7 +83,7 @@ async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
 
 /// The API versions of all groups, the preferred one of each group first; without `every`, only the preferred ones.
 pub(super) async fn versions(client: &Client, every: bool) -> Result<Vec<String>, Error> {
-    let groups = client.find(&Call::get("/apis")).await?.unwrap_or_default();
+    let groups = client.find(&Call::get(ApiPath::new(["apis"]))).await?.unwrap_or_default();
     let mut versions = vec!["v1".to_owned()];
     for group in groups["groups"].as_array().into_iter().flatten() {
         let preferred = group["preferredVersion"]["groupVersion"].as_str();

@@ -16,6 +16,7 @@ use super::call::Call;
 use super::client::Client;
 use super::kinds::path;
 use super::listed::Item;
+use super::path::ApiPath;
 use super::read::{List, finished, items, parent_path, selector};
 use super::target::{self, Connections};
 use super::{Access, Error, runtime, within};
@@ -47,7 +48,7 @@ pub(super) struct EarlyCluster {
 pub(super) struct EarlyLists {
     pub(super) parent: Option<Value>,
     selector: String,
-    lists: BTreeMap<String, Reading<Vec<Item>>>,
+    lists: BTreeMap<ApiPath, Reading<Vec<Item>>>,
     digests: Digests,
 }
 
@@ -133,14 +134,14 @@ impl EarlyLists {
             lists.map(|kind| List { kind, namespace: None, selector: Some(selector.clone()) }).collect();
         let digests = Digests { requests: lists.len() + 1, ..Digests::default() };
         if let Some(parent) = &parent {
-            digests.note(parent_path(set), [parent.to_string().as_bytes()].into_iter());
+            digests.note(&parent_path(set), [parent.to_string().as_bytes()].into_iter());
         }
         let begin = |list: List| {
             let (client, path, digests) = (client.clone(), path(&list.kind, None), digests.clone());
             let at = path.clone();
             let read = tokio::spawn(async move {
                 let items = items(&client, &list).await?;
-                digests.note(at, items.iter().map(|(_, text)| &**text));
+                digests.note(&at, items.iter().map(|(_, text)| &**text));
                 Ok(items)
             });
             let reading: Reading<Vec<Item>> = Box::pin(async move { finished(read.await)? });
@@ -176,14 +177,14 @@ impl EarlyLists {
 }
 
 impl Digests {
-    fn note<'t>(&self, path: String, texts: impl Iterator<Item = &'t [u8]>) {
+    fn note<'t>(&self, path: &ApiPath, texts: impl Iterator<Item = &'t [u8]>) {
         let mut sha = Sha256::new();
         for text in texts {
             sha.update((text.len() as u64).to_be_bytes());
             sha.update(text);
         }
         let digest = sha.finalize().into();
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path, digest);
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_string(), digest);
     }
 
     /// The digest of all answers; `None` if one is missing.

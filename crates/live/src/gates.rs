@@ -13,12 +13,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::call::{Call, encoded};
+use super::call::Call;
 use super::carried::{SendResult, SendResults};
 use super::carry_out::{ProgressCounter, run};
 use super::client::Client;
 use super::depends::{Failed, live};
 use super::order::{Phase, is_webhook};
+use super::path::ApiPath;
 use super::read::ClusterState;
 use super::steps::{Steps, steps};
 use super::{ApplyOptions, DesiredState, Error};
@@ -194,7 +195,7 @@ async fn unserved(
 
 /// Whether a Service has a ready endpoint; `true` where the endpoints may not be read.
 async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool, Error> {
-    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", encoded(namespace));
+    let path = ApiPath::of_version("discovery.k8s.io/v1").in_namespace(namespace).join("endpointslices");
     let call = Call::get(path).query("labelSelector", &format!("kubernetes.io/service-name={name}"));
     let slices = match client.find(&call).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(true),
@@ -211,7 +212,8 @@ async fn blocker(client: &Client, name: &str, desired: &DesiredState<'_>) -> Res
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
     ] {
-        let list = client.find(&Call::get(format!("/apis/admissionregistration.k8s.io/v1/{plural}"))).await;
+        let path = ApiPath::of_version("admissionregistration.k8s.io/v1").join(plural);
+        let list = client.find(&Call::get(path)).await;
         let list = match list {
             Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(None),
             list => list?.unwrap_or_default(),

@@ -12,10 +12,11 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use super::Error;
-use super::call::{Call, encoded};
+use super::call::Call;
 use super::client::Client;
-use super::kinds::{path_of, plain, version_path};
+use super::kinds::{path_of, plain};
 use super::listed::object;
+use super::path::ApiPath;
 use federate_engine::InventoryObject;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
@@ -26,13 +27,15 @@ pub struct Hub {
     pub context: String,
     /// The inventory objects in the repo, by cluster.
     pub inventory: BTreeMap<String, InventoryObject>,
+    /// The user to impersonate on the hub.
+    pub user: Option<String>,
 }
 
 /// The connection of a cluster, by its inventory object on the hub.
 pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
     let of_hub = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
-    let version = version_path(&id.api_version);
+    let version = ApiPath::of_version(&id.api_version);
     let served = hub.find(&Call::get(version)).await.map_err(of_hub)?.unwrap_or_default();
     let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
     let is = |resource: &&Value| {
@@ -125,7 +128,7 @@ fn server(connection: &Connection) -> Result<String, Error> {
 }
 
 async fn read(hub: &Client, name: &SecretName) -> Result<Value, Error> {
-    let path = format!("/api/v1/namespaces/{}/secrets/{}", encoded(&name.namespace), encoded(&name.name));
+    let path = ApiPath::of_version("v1").in_namespace(&name.namespace).join("secrets").join(&name.name);
     match hub.find(&Call::get(path)).await {
         Ok(Some(secret)) => Ok(secret),
         Ok(None) => Err(refused(name, "it does not exist")),

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::call::{Call, encoded};
+use super::call::Call;
 use super::client::Client;
+use super::path::ApiPath;
 use super::{DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_engine::actions::inventory::Members;
@@ -65,21 +66,17 @@ impl Kinds {
 }
 
 /// The path of a kind's objects in a namespace, or in all.
-pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> String {
-    let version = version_path(&kind.api_version());
+pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> ApiPath {
+    let version = ApiPath::of_version(&kind.api_version());
     match namespace.filter(|_| kind.namespaced) {
-        Some(namespace) => format!("{version}/namespaces/{}/{}", encoded(namespace), kind.plural),
-        None => format!("{version}/{}", kind.plural),
+        Some(namespace) => version.in_namespace(namespace).join(&kind.plural),
+        None => version.join(&kind.plural),
     }
 }
 
 /// The path of an object.
-pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> String {
-    format!("{}/{}", path(kind, object.namespace.as_deref()), encoded(&object.name))
-}
-
-pub(super) fn version_path(api_version: &str) -> String {
-    if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
+pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> ApiPath {
+    path(kind, object.namespace.as_deref()).join(&object.name)
 }
 
 /// Looks up the kinds of the desired objects and of the members of the `ApplySet`.
@@ -114,7 +111,7 @@ pub(super) async fn find(
             continue;
         }
         // Without the group there are no objects of it.
-        let Some(found) = client.find(&Call::get(format!("/apis/{}", encoded(group)))).await? else {
+        let Some(found) = client.find(&Call::get(ApiPath::new(["apis", group]))).await? else {
             continue;
         };
         if let Some(preferred) = found.pointer("/preferredVersion/groupVersion").and_then(Value::as_str) {
@@ -137,7 +134,7 @@ async fn look_up(
     defined: &[Kind],
     kinds: &mut Kinds,
 ) -> Result<(), Error> {
-    let discovered = client.find(&Call::get(version_path(api_version))).await?.unwrap_or_default();
+    let discovered = client.find(&Call::get(ApiPath::of_version(api_version))).await?.unwrap_or_default();
     let resources = discovered.get("resources").and_then(Value::as_array);
     for name in wanted {
         let rendered = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
@@ -166,8 +163,8 @@ async fn look_up(
 
 /// The `CustomResourceDefinition` of a kind, where there is one that may be read.
 pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    match client.find(&Call::get(format!("{path}/{}", encoded(&kind.resource())))).await {
+    let definitions = ApiPath::of_version("apiextensions.k8s.io/v1").join("customresourcedefinitions");
+    match client.find(&Call::get(definitions.join(&kind.resource()))).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(None),
         found => found,
     }
@@ -175,7 +172,8 @@ pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Va
 
 /// A kind with its types by the `OpenAPI` documents of the cluster, as far as it publishes them.
 async fn typed(client: &Client, kind: Kind) -> Result<Kind, Error> {
-    for path in [format!("/openapi/v3{}", version_path(&kind.api_version())), "/openapi/v2".to_owned()] {
+    let of_version = ApiPath::new(["openapi", "v3"]).join_version(&kind.api_version());
+    for path in [of_version, ApiPath::new(["openapi", "v2"])] {
         match client.find(&Call::get(path)).await {
             Err(Error::Refused(refusal)) if matches!(refusal.code, 403 | 406) => {}
             Err(error) => return Err(error),

@@ -10,6 +10,7 @@
 use kube::config::{self, AuthInfo, Cluster};
 
 use super::Error;
+use federate_kubernetes::names::safe_namespace;
 
 /// A kubeconfig that contains all its credentials.
 #[derive(Clone)]
@@ -33,6 +34,16 @@ impl Kubeconfig {
                 "the {what} `{name}` of the kubeconfig has `{field}`, which is refused because it could run a program \
                  or read a file where federate runs; put tokens, keys and certificates themselves into the kubeconfig"
             )));
+        }
+        let namespaces = parsed.contexts.iter().filter_map(|named| {
+            named.context.as_ref()?.namespace.as_ref().map(|namespace| (&named.name, namespace))
+        });
+        for (context, namespace) in namespaces {
+            if let Err(why) = safe_namespace(namespace) {
+                return Err(Error::Access(format!(
+                    "the namespace of the kubeconfig's context `{context}`: {why}"
+                )));
+            }
         }
         Ok(Self(parsed))
     }
@@ -81,6 +92,9 @@ mod tests {
         }
         let said = parse("{}", "{server: 'https://m1', certificate-authority: /etc/passwd}").unwrap_err();
         assert!(said.contains("the cluster `c` of the kubeconfig has `certificate-authority`"), "{said}");
+        let context = "contexts: [{name: m1, context: {cluster: c, namespace: 'a/../b'}}]";
+        let said = Kubeconfig::self_contained(context.as_bytes()).map(drop).unwrap_err().to_string();
+        assert!(said.contains("the namespace of the kubeconfig's context `m1`"), "{said}");
         let said = Kubeconfig::self_contained(b"users: [{name: a, user: {token: [hunter2]}}]\n").map(drop);
         let said = said.unwrap_err().to_string();
         assert!(said.contains("the kubeconfig is not valid") && !said.contains("hunter2"), "{said}");

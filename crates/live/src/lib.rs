@@ -46,6 +46,7 @@ mod memory;
 mod order;
 pub mod packed;
 mod parent;
+pub mod path;
 mod proxy;
 mod read;
 pub mod snapshot;

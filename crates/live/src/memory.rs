@@ -16,9 +16,10 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::call::{Call, encoded};
+use super::call::Call;
 use super::client::Client;
 use super::packed::{PART, pack, unpack};
+use super::path::ApiPath;
 use super::read::ClusterState;
 use super::steps::APPLY;
 use super::{ApplyOptions, Error};
@@ -81,14 +82,17 @@ impl Index<'_> {
         self.text("parts").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    fn slot(&self) -> &str {
-        self.text("slot").unwrap_or("a")
+    fn slot(&self) -> &'static str {
+        if self.text("slot") == Some("b") { "b" } else { "a" }
     }
 }
 
+/// The most parts of a plan.
+const MAX_PARTS: usize = 256;
+
 /// Where the plan of an `ApplySet` is kept in a cluster.
-fn path(set: &Inventory, suffix: &str) -> String {
-    format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&set.namespace), encoded(&name(set, suffix)))
+fn path(set: &Inventory, suffix: &str) -> ApiPath {
+    ApiPath::of_version("v1").in_namespace(&set.namespace).join("configmaps").join(&name(set, suffix))
 }
 
 pub(super) fn name(set: &Inventory, suffix: &str) -> String {
@@ -116,6 +120,9 @@ pub(super) async fn read(client: &Client, set: &Inventory) -> Result<StoredMemor
             set.namespace
         ))
     };
+    if entry.parts() > MAX_PARTS {
+        return Ok(damaged("it names more parts than any plan has"));
+    }
     let mut packed = bytes(&index).unwrap_or_default();
     for number in 0..entry.parts() {
         let suffix = format!(".{}.{number}", entry.slot());

@@ -11,7 +11,11 @@ use flate2::write::ZlibEncoder;
 /// The bytes in a part.
 pub const PART: usize = 512 << 10;
 /// The most bytes that a text may have; no plan is so large.
-const LARGEST: u64 = 1 << 30;
+const MAX_TEXT_BYTES: u64 = 256 << 20;
+/// The bytes that any text may have, and how many more per compressed byte. Plans shrink to some twentieth; what shrinks much
+/// further was made to fill the memory of whoever reads it.
+const FREE_TEXT_BYTES: u64 = 4 << 20;
+const MAX_RATIO: u64 = 100;
 
 /// Compresses a text.
 pub fn pack(text: &[u8]) -> Vec<u8> {
@@ -22,8 +26,30 @@ pub fn pack(text: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the text that was compressed.
+///
+/// # Errors
+///
+/// The bytes are damaged, or are a text of a size that no plan has.
 pub fn unpack(packed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let limit = MAX_TEXT_BYTES.min(FREE_TEXT_BYTES + MAX_RATIO * packed.len() as u64);
     let mut text = Vec::new();
-    ZlibDecoder::new(packed).take(LARGEST).read_to_end(&mut text)?;
+    ZlibDecoder::new(packed).take(limit + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > limit {
+        return Err(std::io::Error::other(format!("it has more than {limit} bytes when it is unpacked")));
+    }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_return_and_bombs_do_not() {
+        let plan: String = (0..20_000).map(|number| format!("{{\"name\":\"web-{number}\"}},")).collect();
+        assert_eq!(unpack(&pack(plan.as_bytes())).unwrap(), plan.as_bytes());
+        assert_eq!(unpack(&pack(&vec![b' '; 3 << 20])).unwrap().len(), 3 << 20);
+        let bomb = pack(&vec![b' '; 64 << 20]);
+        assert!(bomb.len() < 100_000 && unpack(&bomb).is_err());
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::client::Client;
 use super::memory;
+use super::path::ApiPath;
 use super::read::{ClusterState, parent_path};
 use super::steps::{APPLY, deletion};
 use super::{ApplyOptions, Error};
@@ -42,7 +43,7 @@ pub(super) struct Parent<'p> {
     /// The record when everything is done.
     then: ParentRecord,
     /// The parent of the `ApplySet` whose members are taken over: its path, uid and resource version.
-    moved: Option<(String, String, String)>,
+    moved: Option<(ApiPath, String, String)>,
     /// Its uid, once it exists.
     pub(super) uid: Option<String>,
 }
@@ -158,7 +159,6 @@ pub(super) async fn report(
     uid: &str,
     (failed, message): (bool, String),
 ) {
-    use super::call::encoded;
     let set = options.inventory;
     let now = jiff::Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -178,7 +178,7 @@ pub(super) async fn report(
         "source": {"component": MANAGER}, "reportingComponent": MANAGER,
         "firstTimestamp": time, "lastTimestamp": time, "count": 1,
     });
-    let path = format!("/api/v1/namespaces/{}/events", encoded(&set.namespace));
+    let path = ApiPath::of_version("v1").in_namespace(&set.namespace).join("events");
     let call = Call::new(Method::POST, path).body("application/json", &event);
     // Without the right to create Events the objects are applied all the same.
     let _ = tokio::time::timeout(PATIENCE, client.send(&call)).await;

@@ -18,6 +18,7 @@ use super::client::{Client, not_json};
 use super::early::{EarlyLists, Reading};
 use super::kinds::{self, Kinds, path, path_of};
 use super::listed::{self, Item, Unread, object};
+use super::path::ApiPath;
 use super::{ApplyOptions, Decider, DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_apiserver::lists::{Page, read_item};
@@ -177,7 +178,8 @@ async fn narrow(
 
 /// The parents of all `ApplySet`s of a cluster; none where they may not be listed.
 async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
-    let call = Call::get("/api/v1/configmaps").query("labelSelector", "applyset.kubernetes.io/id");
+    let call = Call::get(ApiPath::of_version("v1").join("configmaps"))
+        .query("labelSelector", "applyset.kubernetes.io/id");
     let list = match client.find(&call).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => None,
         list => list?,
@@ -204,9 +206,8 @@ fn namespaces(desired: &DesiredState<'_>, inventory: &Inventory, members: &Membe
 }
 
 /// The path of the parent of an `ApplySet`.
-pub(super) fn parent_path(inventory: &Inventory) -> String {
-    use super::call::encoded;
-    format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&inventory.namespace), encoded(&inventory.name))
+pub(super) fn parent_path(inventory: &Inventory) -> ApiPath {
+    ApiPath::of_version("v1").in_namespace(&inventory.namespace).join("configmaps").join(&inventory.name)
 }
 
 /// The desired objects that the lists did not have, `found` being sorted: a single object of a kind and namespace is read by its name,

@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::client::Client;
 use super::discover;
-use super::kinds::{path, plain, version_path};
+use super::kinds::{path, plain};
+use super::path::ApiPath;
 use super::read::{List, finished, objects, read, reduced};
 use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
 use federate_apiserver::Kind;
@@ -106,7 +107,7 @@ pub fn read_status(
 
 /// The version of Kubernetes, if the cluster reports it.
 async fn version(client: &Client) -> Result<Option<String>, Error> {
-    let version: Value = client.send(&Call::get("/version")).await?;
+    let version: Value = client.send(&Call::get(ApiPath::new(["version"]))).await?;
     Ok(version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned))
 }
 
@@ -169,8 +170,8 @@ async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> 
         tokio::spawn(async move { reduced(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
-    let readyz = client.probe("/readyz").await;
-    let healthz = client.probe("/healthz").await;
+    let readyz = client.probe("readyz").await;
+    let healthz = client.probe("healthz").await;
     let discovery = discovery(client).await?;
     let (nodes, pods): (Result<_, Error>, Result<_, Error>) = (finished(nodes.await)?, finished(pods.await)?);
     let (nodes, pods) = (readable("nodes", nodes)?, readable("pods", pods)?);
@@ -192,7 +193,7 @@ fn readable<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error> {
 async fn discovery(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>, String>>, Error> {
     let versions = discover::versions(client, true).await?;
     let ask = |version: &String| {
-        let (client, path) = (client.clone(), version_path(version));
+        let (client, path) = (client.clone(), ApiPath::of_version(version));
         tokio::spawn(async move { client.find(&Call::get(path)).await })
     };
     let under_way: Vec<_> = versions.iter().map(ask).collect();
@@ -282,7 +283,7 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
             let Some((group, _)) = version.split_once('/').filter(|(group, _)| wanted(group, None)) else {
                 continue;
             };
-            let served = client.find(&Call::get(version_path(&version))).await?.unwrap_or_default();
+            let served = client.find(&Call::get(ApiPath::of_version(&version))).await?.unwrap_or_default();
             lists.extend(listable(&version, &served, &|kind| wanted(group, Some(kind))));
         }
         let context: ClusterName = context.into();
@@ -315,8 +316,8 @@ fn listable(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec
 
 impl Client {
     /// The answer of a health endpoint, which is text.
-    pub(super) async fn probe(&self, path: &str) -> Healthz {
-        match self.text(&Call::get(path)).await {
+    pub(super) async fn probe(&self, endpoint: &str) -> Healthz {
+        match self.text(&Call::get(ApiPath::new([endpoint]))).await {
             Ok((code, body)) => Healthz::Answered { code, body },
             Err(error) => Healthz::Unreachable(error.to_string()),
         }

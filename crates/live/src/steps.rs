@@ -6,10 +6,11 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::call::{Call, encoded};
+use super::call::Call;
 use super::client::Client;
 use super::depends::live;
 use super::kinds::path_of;
+use super::path::ApiPath;
 use super::read::ClusterState;
 use super::{ApplyOptions, Error};
 use federate_engine::actions::{MANAGER, Replaced, Send};
@@ -106,12 +107,12 @@ fn at_version(body: &Value, live: &Value) -> Value {
 }
 
 /// Deletes an object unless it has changed since it was read.
-pub(super) fn deletion(path: &str, policy: &str, uid: &str, resource_version: &str) -> Call {
+pub(super) fn deletion(path: &ApiPath, policy: &str, uid: &str, resource_version: &str) -> Call {
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
         "preconditions": {"uid": uid, "resourceVersion": resource_version},
     });
-    Call::new(Method::DELETE, path).body("application/json", &options)
+    Call::new(Method::DELETE, path.clone()).body("application/json", &options)
 }
 
 /// The `ServiceAccount` whose token a Secret is to hold.
@@ -120,7 +121,7 @@ fn account(object: &ObjectRef, body: &Value) -> Option<(Call, String)> {
         && body.get("type").is_some_and(|kind| kind == "kubernetes.io/service-account-token");
     let name = body.pointer("/metadata/annotations/kubernetes.io~1service-account.name")?.as_str()?;
     let namespace = object.namespace.as_deref().filter(|_| is_token)?;
-    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}", encoded(namespace), encoded(name));
+    let path = ApiPath::of_version("v1").in_namespace(namespace).join("serviceaccounts").join(name);
     Some((Call::get(path), format!("{namespace}/{name}")))
 }
 

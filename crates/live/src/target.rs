@@ -21,6 +21,7 @@ use super::client::{Client, ClientFactory};
 use super::counts::{AnswerCounts, ServerRole};
 use super::hub::{self, Hub};
 use super::kubeconfig::Kubeconfig;
+use super::path::ApiPath;
 use super::{Error, proxy};
 
 /// How long it may take to connect.
@@ -168,6 +169,8 @@ struct Member {
 struct ToHub {
     source: Arc<Source>,
     context: String,
+    /// The user to impersonate.
+    user: Option<String>,
 }
 
 impl ClientFactory for Member {
@@ -188,7 +191,14 @@ impl ClientFactory for Member {
 
 impl ClientFactory for ToHub {
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
-        Box::pin(async { connect(self.source.context(&self.context, "").await?).await })
+        Box::pin(async {
+            let mut config = self.source.context(&self.context, "").await?;
+            if let Some(user) = &self.user {
+                // The API server knows the groups of a ServiceAccount; to name them takes more rights.
+                config.auth_info.impersonate = Some(user.clone());
+            }
+            connect(config).await
+        })
     }
 }
 
@@ -201,7 +211,8 @@ pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<
 
 /// The API server of a hub.
 pub(super) async fn hub_server(connections: &Arc<Connections>, context: &str) -> Result<Client, Error> {
-    let factory = ToHub { source: connections.source.clone(), context: context.to_owned() };
+    let user = connections.access.hub.as_ref().and_then(|hub| hub.user.clone());
+    let factory = ToHub { source: connections.source.clone(), context: context.to_owned(), user };
     let client = Client::new(factory, Arc::new(Semaphore::new(1))).await?;
     Ok(client.counting(connections.access.answers.clone(), ServerRole::Hub))
 }
@@ -267,12 +278,13 @@ impl Connections {
 
     /// Connects to the hub, and returns its client once it has answered.
     async fn connect_hub(&self, hub: &Hub) -> Result<Client, Error> {
-        let factory = ToHub { source: self.source.clone(), context: hub.context.clone() };
+        let (source, context, user) = (self.source.clone(), hub.context.clone(), hub.user.clone());
+        let factory = ToHub { source, context, user };
         let of_hub = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It does not take the place of a cluster.
         let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
         let client = client.counting(self.access.answers.clone(), ServerRole::Hub);
-        match client.send(&Call::get("/version")).await {
+        match client.send(&Call::get(ApiPath::new(["version"]))).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(of_hub(error)),
         }

@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 use super::call::{Call, METADATA, METADATA_LIST};
 use super::client::{Client, not_json};
 use super::kinds::{self, path};
+use super::path::ApiPath;
 use super::target::Connections;
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver::Kind;
@@ -221,7 +222,7 @@ impl ClusterWatch {
             };
             let (known, unserved): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|object| kinds.serves(object));
-            let mut places: BTreeMap<String, (Kind, BTreeSet<String>)> = BTreeMap::new();
+            let mut places: BTreeMap<ApiPath, (Kind, BTreeSet<String>)> = BTreeMap::new();
             for object in known {
                 let Some(kind) = kinds.of(&object) else { continue };
                 let place = places.entry(path(kind, None)).or_insert_with(|| (kind.clone(), BTreeSet::new()));

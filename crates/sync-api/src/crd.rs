@@ -61,6 +61,11 @@ fn spec() -> Value {
         ),
         rule("!has(self.rollout) || has(self.apply)", "a rollout is about clusters: name apply, too"),
         rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
+        // federate also refuses what depends on the operator's flags.
+        rule(
+            "!has(self.hub) || has(self.serviceAccountName) || (has(self.withoutImpersonation) && self.withoutImpersonation)",
+            "hub leads to members with the control plane's Secrets: name serviceAccountName, as which they are read and used"
+        ),
     ]);
     spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(
         "[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(named, named).size() == 1",

@@ -14,6 +14,12 @@ use crate::rollout::Rollout;
 use crate::status::Status;
 use crate::{Interval, Source};
 
+/// The names of objects.
+const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// Namespace and name of an object.
+const APPLY_SET: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// The version of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ApiVersion {
@@ -104,13 +110,19 @@ pub struct Spec {
     /// The Syncs that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
-    /// The `ServiceAccount`, of the Sync's namespace, that federate acts as in member clusters.
+    /// The `ServiceAccount`, of the Sync's namespace, that federate acts as in member clusters and towards `hub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
     pub service_account_name: Option<String>,
+    /// Whether federate acts as itself where the Sync names no `ServiceAccount`: with its own credentials, or the control
+    /// plane's. The operator must trust the namespace (`--trusted-namespaces`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_impersonation: bool,
     /// The kubeconfig whose contexts lead to the member clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_config: Option<KubeConfig>,
-    /// Reach member clusters as their control plane does: by its own inventory and Secrets on this API server.
+    /// Reach member clusters as their control plane does: by its own inventory and Secrets on this API server, which are
+    /// read as `serviceAccountName`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubInventory>,
     /// Where the status of the clusters comes from by which workloads are placed.
@@ -176,6 +188,7 @@ pub enum NotificationType {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretRef {
     /// Its name.
+    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
     pub name: String,
 }
 
@@ -192,9 +205,11 @@ pub struct KubeConfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretKeyRef {
     /// The Secret's name.
+    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
     pub name: String,
     /// The key; `value` or `value.yaml` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[-._a-zA-Z0-9]+$"), length(max = 253))]
     pub key: Option<String>,
 }
 
@@ -233,9 +248,11 @@ pub enum DeletionPolicy {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dependency {
     /// Its name.
+    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
     pub name: String,
     /// Its namespace; that of the Sync itself by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
     pub namespace: Option<String>,
 }
 
@@ -285,6 +302,7 @@ pub struct Apply {
     /// The `ConfigMap` that keeps what this Sync manages in each cluster, as NAMESPACE/NAME;
     /// `default/federate.<namespace>.<name>` by default. `federate apply` uses `default/federate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = APPLY_SET), length(max = 507))]
     pub apply_set: Option<String>,
 }
 
@@ -394,6 +412,27 @@ impl Sync {
         ("default".to_owned(), name)
     }
 
+    /// The names of objects in it, with their pointers. They become parts of the paths of requests.
+    pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let Spec { source, depends_on, service_account_name, kube_config, notifications, .. } = &self.spec;
+        let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
+        let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
+        let single = [
+            ("/metadata/name", Some(self.metadata.name.as_str())),
+            ("/metadata/namespace", Some(self.metadata.namespace.as_str())),
+            ("/spec/source/secretRef/name", secret_name(source.secret_ref.as_ref())),
+            ("/spec/source/proxySecretRef/name", secret_name(source.proxy_secret_ref.as_ref())),
+            ("/spec/source/verify/secretRef/name", secret_name(signers)),
+            ("/spec/serviceAccountName", service_account_name.as_deref()),
+            ("/spec/kubeConfig/secretRef/name", kube_config),
+        ];
+        let single = single.into_iter().filter_map(|(pointer, name)| Some((pointer, name?)));
+        let dependencies = depends_on.iter().flat_map(|on| [Some(on.name.as_str()), on.namespace.as_deref()]);
+        let dependencies = dependencies.flatten().map(|name| ("/spec/dependsOn", name));
+        let notified = notifications.iter().filter_map(|one| secret_name(one.secret_ref.as_ref()));
+        single.chain(dependencies).chain(notified.map(|name| ("/spec/notifications", name)))
+    }
+
     /// The full names of the Syncs that must be ready first.
     pub fn dependencies(&self) -> impl Iterator<Item = String> {
         self.spec
@@ -401,6 +440,10 @@ impl Sync {
             .iter()
             .map(|on| format!("{}/{}", on.namespace.as_ref().unwrap_or(&self.metadata.namespace), on.name))
     }
+}
+
+fn secret_name(secret: Option<&SecretRef>) -> Option<&str> {
+    secret.map(|secret| secret.name.as_str())
 }
 
 impl Spec {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 
+use federate_live::path::percent_encoded;
 use k8s_openapi::ByteString;
 
 use crate::private::PrivateFile;
@@ -152,7 +153,7 @@ pub(crate) fn proxy_address(keys: &Keys) -> Result<String, String> {
     };
     Ok(match (text(keys, "username")?, text(keys, "password")?) {
         (Some(username), Some(password)) => {
-            format!("{scheme}://{}:{}@{rest}", encoded(&username), encoded(&password))
+            format!("{scheme}://{}:{}@{rest}", percent_encoded(&username), percent_encoded(&password))
         }
         _ => address.clone(),
     })
@@ -171,14 +172,6 @@ pub(crate) fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
 fn is_loopback(url: &str) -> bool {
     url.strip_prefix("http://")
         .is_some_and(|rest| rest.starts_with("127.0.0.1:") || rest.starts_with("localhost:"))
-}
-
-fn encoded(text: &str) -> String {
-    let letter = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(letter).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use federate_kubernetes::names::is_dns_subdomain;
 use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
@@ -20,13 +21,14 @@ const CODE: &str = "invalid-sync";
 
 /// Fields that a Sync in a file does not support, and what to use instead. They are errors: to ignore them could do what
 /// the user does not want.
-const UNSUPPORTED: [(&str, &str); 9] = [
+const UNSUPPORTED: [(&str, &str); 10] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
     ("/spec/notifications", "read the logs (--log-format json), or the metrics of --metrics-listen"),
     ("/spec/drift/interval", "clusters are compared at `interval`"),
     ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
     ("/spec/serviceAccountName", "name the user to act as with --as"),
+    ("/spec/withoutImpersonation", "federate acts as you, unless --as names another user"),
     ("/spec/kubeConfig", "name the kubeconfig with --kubeconfig"),
     ("/spec/hub", "name the control plane's context with --hub-context"),
     ("/spec/deletionPolicy", "objects stay when the Sync is removed from the files"),
@@ -214,14 +216,16 @@ fn reaches(names: &BTreeMap<String, Vec<String>>, name: &str) -> bool {
 /// The errors of a Sync by itself: pointers and messages.
 pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
-    for (pointer, name) in
-        [("/metadata/name", &sync.metadata.name), ("/metadata/namespace", &sync.metadata.namespace)]
-    {
-        if !is_dns_name(name) {
-            wrong.push((pointer, format!("`{name}` is not a name: lower-case letters, digits, `-` and `.`")));
-        }
+    for (pointer, name) in sync.names().filter(|(_, name)| !is_dns_subdomain(name)) {
+        let name = name.escape_debug();
+        wrong.push((pointer, format!("`{name}` is not a name: lower-case letters, digits, `-` and `.`")));
     }
     let spec = &sync.spec;
+    let key = spec.kube_config.as_ref().and_then(|kube_config| kube_config.secret_ref.key.as_deref());
+    if let Some(key) = key.filter(|key| !is_key(key)) {
+        let message = format!("`{}` is not a key of a Secret", key.escape_debug());
+        wrong.push(("/spec/kubeConfig/secretRef/key", message));
+    }
     if let Some(Err(message)) = spec.source.reference.as_ref().map(source::check) {
         wrong.push(("/spec/source/ref", message));
     }
@@ -266,17 +270,15 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     wrong
 }
 
-fn is_dns_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !name.is_empty()
-        && name.len() <= 253
-        && name.chars().all(|c| plain(c) || matches!(c, '-' | '.'))
-        && name.starts_with(plain)
-        && name.ends_with(plain)
+/// Whether a text can be a key of a Secret.
+fn is_key(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !text.is_empty() && text.len() <= 253 && text.bytes().all(inner)
 }
 
 fn is_apply_set(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(namespace, name)| is_dns_name(namespace) && is_dns_name(name))
+    text.split_once('/')
+        .is_some_and(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name))
 }
 
 /// The branches of a Sync, and the folder of them.

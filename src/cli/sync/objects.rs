@@ -9,16 +9,25 @@ use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::{Exit, Fault};
 use federate_control_planes::DIALECTS;
+use federate_kubernetes::names::is_dns_subdomain;
 use federate_session::Session;
 use federate_sync::credentials::{Credentials, Keys};
 use federate_sync::environment::{Environment, MemberAccess, RoundContext};
-use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects};
+use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects, Tenancy};
 use federate_sync::listen;
 use federate_sync::read::Loaded;
 use federate_sync::shards::{ShareOptions, Shares};
 use federate_sync::tally::Tally;
 use federate_sync::telemetry::Telemetry;
 use federate_sync::watch::{Event, once_objects, watch_objects};
+
+/// Checks the name of a `ServiceAccount`.
+fn account_name(text: &str) -> Result<String, String> {
+    match is_dns_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it is not a name: lower-case letters, digits, `-` and `.`".to_owned()),
+    }
+}
 
 /// Arguments about Sync objects.
 #[derive(Debug, Args)]
@@ -47,19 +56,40 @@ pub(super) struct ObjectArgs {
     shared: bool,
 
     /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
-    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    #[arg(long, value_name = "NAME", value_parser = account_name, conflicts_with = "files")]
     default_service_account: Option<String>,
 
     /// Refuse Syncs that name objects of other namespaces
     #[arg(long, conflicts_with = "files")]
     no_cross_namespace_refs: bool,
+
+    /// Trust the Syncs of these namespaces with credentials that are not theirs
+    ///
+    /// Without a `ServiceAccount` to impersonate, they may use federate's own credentials and those of the control plane (`hub`).
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        conflicts_with = "files",
+        hide_short_help = true
+    )]
+    trusted_namespaces: Vec<String>,
 }
 
 impl ObjectArgs {
     /// Follows the Sync objects of the selected namespaces.
     fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
         let objects = Objects::follow(hub, &self.namespace, events).map_err(failed)?;
-        Ok(objects.within_namespaces(self.no_cross_namespace_refs))
+        Ok(objects.permitted_by(self.tenancy()))
+    }
+
+    /// What Syncs may do.
+    fn tenancy(&self) -> Tenancy {
+        Tenancy {
+            default_account: self.default_service_account.clone(),
+            within_namespaces: self.no_cross_namespace_refs,
+            trusted: self.trusted_namespaces.iter().cloned().collect(),
+        }
     }
 }
 
@@ -75,12 +105,12 @@ struct ObjectContext<'s> {
 
 impl RoundContext for ObjectContext<'_> {
     fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String> {
-        let (context, account) = (self.args.context.as_deref(), self.args.default_service_account.as_deref());
-        self.hub.member_access(loaded, session, self.access.access(session), context, account)
+        let context = self.args.context.as_deref();
+        self.hub.member_access(loaded, session, self.access.access(session), context, &self.args.tenancy())
     }
 
     fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
-        self.hub.credentials(loaded, self.args.default_service_account.as_deref())
+        self.hub.credentials(loaded, &self.args.tenancy())
     }
 
     fn sync_of(&self, set: &str) -> Option<String> {
@@ -88,11 +118,11 @@ impl RoundContext for ObjectContext<'_> {
     }
 
     fn secret(&self, loaded: &Loaded, name: &str) -> Result<Keys, String> {
-        self.hub.secret(loaded, name, self.args.default_service_account.as_deref())
+        self.hub.secret(loaded, name, &self.args.tenancy())
     }
 
     fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
-        self.hub.signers(loaded, self.args.default_service_account.as_deref())
+        self.hub.signers(loaded, &self.args.tenancy())
     }
 
     fn leads(&self) -> bool {

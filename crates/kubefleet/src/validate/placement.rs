@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::super::api::Toleration;
 use super::super::version::Behaviour;
 use super::{Refusals, terms};
+use federate_kubernetes::names;
 use federate_kubernetes::schema::Cursor;
 
 /// The most selectors, and the most clusters by name.
@@ -107,7 +108,7 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Beha
             let message = format!("the name of a cluster has at most {LONGEST_NAME} characters");
             refusals.add(&name, message, "use the name of the MemberCluster");
         }
-        if !dns_subdomain(name.text()) {
+        if !names::is_dns_subdomain(name.text()) {
             let message = format!("`{}` is not a valid cluster name", name.text());
             let help = "use the name of the MemberCluster: lowercase letters, digits, `-` and `.`, with a \
                         letter or digit at both ends of each part";
@@ -118,18 +119,6 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Beha
             refusals.add(&name, message, "remove one of the two");
         }
     }
-}
-
-/// Whether a name is an RFC 1123 subdomain. The caller checks the length.
-fn dns_subdomain(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.first().copied().is_some_and(inner)
-            && bytes.last().copied().is_some_and(inner)
-            && bytes.iter().all(|b| inner(*b) || *b == b'-')
-    };
-    name.split('.').all(label)
 }
 
 fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower::util::MapResultLayer;
 
+use federate_live::path::ApiPath;
 use federate_live::{AnswerCounts, ServerRole};
 
 use crate::credentials::Keys;
@@ -151,12 +152,12 @@ impl Hub {
     }
 
     /// An object, or a list; `None` if it does not exist.
-    pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Error> {
+    pub(crate) fn find(&self, path: &ApiPath) -> Result<Option<Value>, Error> {
         self.find_as(None, path)
     }
 
     /// The same as another user; as oneself if there is none.
-    pub(crate) fn find_as(&self, user: Option<&User>, path: &str) -> Result<Option<Value>, Error> {
+    pub(crate) fn find_as(&self, user: Option<&User>, path: &ApiPath) -> Result<Option<Value>, Error> {
         let mut request = request(&Method::GET, path, JSON, None)?;
         if let Some(User { name, .. }) = user {
             // The API server knows the groups of a ServiceAccount; to name them takes more rights.
@@ -174,7 +175,7 @@ impl Hub {
     pub(crate) fn send(
         &self,
         method: &Method,
-        path: &str,
+        path: &ApiPath,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Error> {
@@ -195,15 +196,13 @@ impl Hub {
     /// and whether it was deleted, and returns whether to go on. Returns the last version.
     pub(crate) fn watch(
         &self,
-        path: &str,
+        path: &ApiPath,
         version: &str,
         mut changed: impl FnMut(Value, bool) -> bool,
     ) -> Result<String, Error> {
-        let seconds = WATCH.as_secs();
-        let separator = if path.contains('?') { '&' } else { '?' };
-        let path = format!(
-            "{path}{separator}watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
-        );
+        let path = path.clone().query("watch", "1").query("allowWatchBookmarks", "true");
+        let path = path.query("timeoutSeconds", &WATCH.as_secs().to_string());
+        let path = path.query("resourceVersion", version);
         let request = request(&Method::GET, &path, JSON, None)?;
         self.runtime.block_on(async {
             let mut version = version.to_owned();
@@ -236,14 +235,15 @@ impl Hub {
 
 fn request(
     method: &Method,
-    path: &str,
+    path: &ApiPath,
     content_type: &str,
     body: Option<&Value>,
 ) -> Result<Request<Vec<u8>>, Error> {
     let bytes = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
+    let uri = path.to_uri().map_err(|error| Error::Access(error.to_string()))?;
     let request = Request::builder()
         .method(method)
-        .uri(path)
+        .uri(uri)
         .header(header::ACCEPT, JSON)
         .header(header::CONTENT_TYPE, content_type)
         .header(header::USER_AGENT, concat!("federate-sync/", env!("CARGO_PKG_VERSION")));

@@ -1,5 +1,6 @@
 //! Events on Sync objects: how rounds end, drift, and fights, for `kubectl describe` and `kubectl events`.
 
+use federate_live::path::ApiPath;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
@@ -55,7 +56,7 @@ impl Hub {
             "reportingComponent": "federate-sync",
             "reportingInstance": "",
         });
-        let path = format!("/api/v1/namespaces/{}/events", sync.metadata.namespace);
+        let path = ApiPath::of_version("v1").in_namespace(&sync.metadata.namespace).join("events");
         if let Err(error) = self.send(&Method::POST, &path, JSON, Some(&body)) {
             tracing::warn!(%error, "an Event could not be written");
         }

@@ -2,6 +2,7 @@
 //!
 //! Facts: server-side apply of the Kubernetes API.
 
+use federate_live::path::ApiPath;
 use http::Method;
 use serde_json::Value;
 
@@ -31,13 +32,13 @@ impl Hub {
         let (_, resource) =
             resource.ok_or_else(|| Error::Access(format!("the kind {kind} is not installed")))?;
         let version = text(&object["apiVersion"]);
-        let group =
-            if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+        let group = ApiPath::of_version(&version);
         let place = match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => format!("/namespaces/{namespace}"),
-            None => String::new(),
+            Some(namespace) => group.in_namespace(namespace),
+            None => group,
         };
-        let path = format!("{group}{place}/{resource}/{name}?fieldManager=federate-install&force=true");
+        let path = place.join(resource).join(&name);
+        let path = path.query("fieldManager", "federate-install").query("force", "true");
         self.send(&Method::PATCH, &path, APPLY, Some(object))?;
         Ok(format!("{kind} {name}"))
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use federate_live::path::ApiPath;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -29,12 +30,12 @@ impl LeaseStore {
         Self { hub, namespace: namespace.to_owned(), leader: leader.to_owned() }
     }
 
-    fn folder(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    fn folder(&self) -> ApiPath {
+        ApiPath::of_version("coordination.k8s.io/v1").in_namespace(&self.namespace).join("leases")
     }
 
-    fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder())
+    fn path(&self, name: &str) -> ApiPath {
+        self.folder().join(name)
     }
 }
 
@@ -46,7 +47,7 @@ impl Leases for LeaseStore {
     }
 
     fn list(&self) -> Result<Vec<Lease>, Error> {
-        let path = format!("{}?labelSelector={LABEL}%3D{}", self.folder(), self.leader);
+        let path = self.folder().query("labelSelector", &format!("{LABEL}={}", self.leader));
         let list = self.hub.find(&path)?.unwrap_or_default();
         Ok(list["items"].as_array().into_iter().flatten().map(read).collect())
     }

@@ -21,11 +21,21 @@ use serde_json::{Map, Value, json};
 use super::client::JSON;
 use super::{Error, Hub};
 use federate_live::packed::{PART, pack, unpack};
+use federate_live::path::ApiPath;
 use federate_sync_api::Sync;
 use federate_sync_api::record::digest;
 
 /// The label that names the Sync of a part, by its uid.
 const LABEL: &str = "federate.dev/memory-of";
+
+/// The most parts of a memory.
+const MAX_PARTS: usize = 256;
+
+/// The name of a part of the memory that an index of this name has, by the digest of the whole.
+fn part_name(index: &str, whole: &str, number: usize) -> String {
+    let short: String = whole.chars().take(12).collect();
+    format!("{index}.{short}.{number}")
+}
 
 /// The memory of one Sync.
 pub(super) struct Memory<'h> {
@@ -72,12 +82,12 @@ impl<'h> Memory<'h> {
         Ok(memory)
     }
 
-    fn folder(&self) -> String {
-        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    fn folder(&self) -> ApiPath {
+        ApiPath::of_version("v1").in_namespace(&self.namespace).join("configmaps")
     }
 
-    fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder())
+    fn path(&self, name: &str) -> ApiPath {
+        self.folder().join(name)
     }
 
     /// Its name in messages.
@@ -143,7 +153,14 @@ impl<'h> Memory<'h> {
     pub(super) fn read(&self, prefix: &str) -> Result<Option<Vec<u8>>, MemoryError> {
         let Some(wanted) = self.key(prefix, "digest") else { return Ok(None) };
         let mut packed = Vec::new();
-        for part in self.parts(prefix) {
+        for (number, part) in self.parts(prefix).into_iter().enumerate() {
+            // Whoever may edit the index must not choose what is read with federate's credentials, nor how often.
+            if number >= MAX_PARTS || part != part_name(&self.name, wanted, number) {
+                let part = part.escape_debug();
+                return Err(MemoryError::Contents(format!(
+                    "it names `{part}`, which is not its part {number}"
+                )));
+            }
             let found = self.hub.find(&self.path(&part))?;
             let found = found.ok_or_else(|| MemoryError::Contents(format!("its part {part} is gone")))?;
             let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
@@ -190,10 +207,9 @@ impl<'h> Memory<'h> {
 
     /// Writes parts. Returns the keys of the index that name them.
     fn store(&self, prefix: &str, packed: &[u8], whole: String) -> Result<Map<String, Value>, Error> {
-        let short: String = whole.chars().take(12).collect();
         let mut names = Vec::new();
         for (number, part) in packed.chunks(PART).enumerate() {
-            let name = format!("{}.{short}.{number}", self.name);
+            let name = part_name(&self.name, &whole, number);
             let body = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
                 "metadata": {"name": name, "labels": {LABEL: self.uid}, "ownerReferences": [self.owner]},
@@ -266,7 +282,7 @@ impl<'h> Memory<'h> {
     fn sweep(&self) -> Result<(), Error> {
         let mut named = self.all_parts();
         named.insert(self.name.clone());
-        let path = format!("{}?labelSelector={LABEL}%3D{}", self.folder(), self.uid);
+        let path = self.folder().query("labelSelector", &format!("{LABEL}={}", self.uid));
         let list = self.hub.find(&path)?.unwrap_or_default();
         for item in list["items"].as_array().into_iter().flatten() {
             let Some(name) = item["metadata"]["name"].as_str().filter(|name| !named.contains(*name)) else {

@@ -11,12 +11,14 @@ mod objects;
 mod requests;
 mod secrets;
 mod store;
+mod tenancy;
 mod watcher;
 
 pub use client::{Error, Hub};
 pub use leader::{Leader, LeaderOptions};
 pub use requests::Request;
 pub use store::HubStateStore;
+pub use tenancy::Tenancy;
 pub use watcher::Objects;
 
 pub(crate) use client::JSON;

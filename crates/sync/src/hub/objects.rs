@@ -6,6 +6,7 @@ use std::path::Path;
 use federate_sync_api::{Meta, Metadata, Sync};
 use serde_json::Value;
 
+use super::Tenancy;
 use crate::read::{Loaded, wrong};
 use crate::source::Address;
 
@@ -20,15 +21,14 @@ pub(crate) struct Invalid {
     pub(crate) message: String,
 }
 
-/// Reads an object, which may not name objects of other namespaces if it must stay `within` its own. `None` if it has
-/// no name.
-pub(crate) fn loaded(object: &Value, within: bool) -> Option<Result<Loaded, Invalid>> {
+/// Reads an object, and checks what it asks for against what Syncs may. `None` if it has no name.
+pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded, Invalid>> {
     let metadata: Metadata = Metadata::of(&object["metadata"])?;
     let generation = Meta::of(&object["metadata"]).generation;
-    Some(read(object, within).map_err(|message| Invalid { metadata, generation, message }))
+    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, message }))
 }
 
-fn read(object: &Value, within: bool) -> Result<Loaded, String> {
+fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -40,13 +40,7 @@ fn read(object: &Value, within: bool) -> Result<Loaded, String> {
     if let Some((pointer, message)) = wrong(&sync).into_iter().next() {
         return Err(said(pointer, &message));
     }
-    let own = |name: &String| *name == sync.metadata.namespace;
-    let other = sync.spec.depends_on.iter().filter_map(|on| on.namespace.as_ref()).find(|name| !own(name));
-    if let Some(other) = other.filter(|_| within) {
-        return Err(format!(
-            "spec.dependsOn: the namespace `{other}` is another one, which --no-cross-namespace-refs refuses"
-        ));
-    }
+    tenancy.check(&sync).map_err(|(pointer, message)| said(pointer, &message))?;
     if !is_remote(&sync.spec.source.url) {
         // The files of the pod hold data of other tenants.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
@@ -97,4 +91,50 @@ pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
         true
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refusal(spec: &Value) -> Option<String> {
+        let mut all = json!({"source": {"url": "https://git.example.com/r.git"}, "interval": "1m", "apply": {},
+            "serviceAccountName": "deployer"});
+        for (key, value) in spec.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        let object = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
+            "metadata": {"name": "web", "namespace": "shop"}, "spec": all});
+        loaded(&object, &Tenancy::default()).unwrap().err().map(|invalid| invalid.message)
+    }
+
+    #[test]
+    fn names_are_names_wherever_they_are() {
+        assert_eq!(refusal(&json!({})), None);
+        let elsewhere = "../../victim/secrets/git";
+        let source = |field: &str, name: &str| json!({"source": {"url": "https://git.example.com/r.git", field: {"name": name}}});
+        let verify = json!({"mode": "HEAD", "secretRef": {"name": elsewhere}});
+        for spec in [
+            source("secretRef", elsewhere),
+            source("secretRef", ".."),
+            source("secretRef", ""),
+            source("secretRef", "git?watch=1"),
+            source("secretRef", "%2e%2e"),
+            source("proxySecretRef", elsewhere),
+            json!({"source": {"url": "https://git.example.com/r.git", "verify": verify}}),
+            json!({"kubeConfig": {"secretRef": {"name": elsewhere}}}),
+            json!({"serviceAccountName": "default:x"}),
+            json!({"dependsOn": [{"name": elsewhere}]}),
+            json!({"dependsOn": [{"name": "a", "namespace": ".."}]}),
+            json!({"notifications": [{"type": "generic", "secretRef": {"name": elsewhere}}]}),
+        ] {
+            let refused = refusal(&spec).unwrap_or_default();
+            assert!(refused.contains("is not a name"), "{spec}: {refused}");
+        }
+        let key = json!({"kubeConfig": {"secretRef": {"name": "a", "key": "../b"}}});
+        assert!(refusal(&key).unwrap_or_default().contains("is not a key of a Secret"));
+        assert!(refusal(&json!({"apply": {"applySet": "a/../b"}})).is_some());
+    }
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 
+use federate_live::path::ApiPath;
 use federate_live::{Access, Hub as Inventory, Kubeconfig};
 use federate_session::Session;
-use federate_sync_api::Sync;
 
-use super::Hub;
-use super::client::User;
+use super::{Hub, Tenancy};
 use crate::credentials::{Credentials, Keys};
 use crate::environment::MemberAccess;
 use crate::github_app;
@@ -25,11 +24,11 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Hub {
     /// The keys of a Secret beside a Sync. They are read as the Sync's `ServiceAccount`, if it has one.
-    pub fn secret(&self, loaded: &Loaded, name: &str, default_account: Option<&str>) -> Result<Keys, String> {
+    pub fn secret(&self, loaded: &Loaded, name: &str, tenancy: &Tenancy) -> Result<Keys, String> {
         let namespace = &loaded.sync.metadata.namespace;
-        let user = user(&loaded.sync, default_account);
+        let user = tenancy.user_for(&loaded.sync);
         let of_secret = |why: String| format!("the Secret {namespace}/{name} {why}");
-        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let path = ApiPath::of_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
             .find_as(user.as_ref(), &path)
             .map_err(|error| of_secret(format!("cannot be read: {error}")))?;
@@ -40,10 +39,10 @@ impl Hub {
     }
 
     /// The credentials of a Sync's source.
-    pub fn credentials(&self, loaded: &Loaded, default_account: Option<&str>) -> Result<Credentials, String> {
+    pub fn credentials(&self, loaded: &Loaded, tenancy: &Tenancy) -> Result<Credentials, String> {
         let source = &loaded.sync.spec.source;
         let read = |named: &Option<federate_sync_api::SecretRef>| {
-            named.as_ref().map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
+            named.as_ref().map(|secret| self.secret(loaded, &secret.name, tenancy)).transpose()
         };
         let proxy = read(&source.proxy_secret_ref)?;
         let mut secret = read(&source.secret_ref)?;
@@ -54,10 +53,10 @@ impl Hub {
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.
-    pub fn signers(&self, loaded: &Loaded, default_account: Option<&str>) -> Result<Option<Keys>, String> {
+    pub fn signers(&self, loaded: &Loaded, tenancy: &Tenancy) -> Result<Option<Keys>, String> {
         let verify = loaded.sync.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
-        secret.map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
+        secret.map(|secret| self.secret(loaded, &secret.name, tenancy)).transpose()
     }
 
     /// How a Sync's clusters are reached. `base` comes from the command line; `context` leads to this API server.
@@ -67,16 +66,22 @@ impl Hub {
         session: &Session,
         mut base: Access,
         context: Option<&str>,
-        default_account: Option<&str>,
+        tenancy: &Tenancy,
     ) -> Result<MemberAccess, String> {
         let sync = &loaded.sync;
-        if let Some(user) = user(sync, default_account) {
-            (base.user, base.groups) = (Some(user.name), user.groups);
+        // Syncs were checked when they were read; this is the last place before credentials are used.
+        tenancy.check(sync).map_err(|(_, message)| message)?;
+        let user = tenancy.user_for(sync);
+        if let Some(user) = &user {
+            (base.user, base.groups) = (Some(user.name.clone()), user.groups.clone());
+        }
+        if let Some(hub) = &mut base.hub {
+            hub.user = user.as_ref().map(|user| user.name.clone());
         }
         let mut kept = Vec::new();
         if let Some(kube_config) = &sync.spec.kube_config {
             let secret = &kube_config.secret_ref;
-            let keys = self.secret(loaded, &secret.name, default_account)?;
+            let keys = self.secret(loaded, &secret.name, tenancy)?;
             let named = secret.key.as_deref();
             let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
             let text = text.ok_or_else(|| {
@@ -95,16 +100,11 @@ impl Hub {
                 kept.push(file);
                 POD.to_owned()
             };
-            base.hub = Some(Inventory { context, inventory: session.inventory_objects() });
+            let user = user.map(|user| user.name);
+            base.hub = Some(Inventory { context, inventory: session.inventory_objects(), user });
         }
         Ok(MemberAccess { access: base, kept })
     }
-}
-
-/// The `ServiceAccount` that federate acts as for a Sync.
-fn user(sync: &Sync, default: Option<&str>) -> Option<User> {
-    let account = sync.spec.service_account_name.as_deref().or(default)?;
-    Some(User::account(&sync.metadata.namespace, account))
 }
 
 /// A kubeconfig for the cluster that this runs in.

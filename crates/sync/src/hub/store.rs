@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use federate_live::path::ApiPath;
 use federate_sync_api::record::Record;
 use federate_sync_api::status::{Reason, Status};
 use federate_sync_api::{Metadata, Sync};
@@ -29,7 +30,7 @@ pub struct HubStateStore {
 
 struct HubStore<'h> {
     memory: Memory<'h>,
-    path: String,
+    path: ApiPath,
     written: Option<Status>,
 }
 
@@ -40,8 +41,9 @@ impl From<Error> for StateError {
 }
 
 /// The path of a Sync object.
-pub(super) fn path(metadata: &Metadata) -> String {
-    format!("/apis/federate.dev/v1alpha1/namespaces/{}/syncs/{}", metadata.namespace, metadata.name)
+pub(super) fn path(metadata: &Metadata) -> ApiPath {
+    let syncs = ApiPath::of_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
+    syncs.join(&metadata.name)
 }
 
 impl HubStateStore {
@@ -156,7 +158,7 @@ fn former(revision: &str) -> String {
     format!("{revision}.")
 }
 
-fn write(hub: &Hub, path: &str, status: &Status) -> Result<(), Error> {
+fn write(hub: &Hub, path: &ApiPath, status: &Status) -> Result<(), Error> {
     let patch = json!([{"op": "add", "path": "/status", "value": status.to_value()}]);
-    hub.send(&Method::PATCH, &format!("{path}/status"), JSON_PATCH, Some(&patch)).map(drop)
+    hub.send(&Method::PATCH, &path.clone().join("status"), JSON_PATCH, Some(&patch)).map(drop)
 }

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use federate_engine::actions::Inventory;
+use federate_live::path::ApiPath;
 use serde_json::Value;
 
-use super::{Error, Hub, Invalid, loaded};
+use super::{Error, Hub, Invalid, Tenancy, loaded};
 use crate::read::Loaded;
 use crate::watch::Event;
 
@@ -24,8 +25,8 @@ pub struct Objects {
     known: Arc<Mutex<BTreeMap<String, Value>>>,
     /// The versions at which [`Objects::changed`] has seen them.
     seen: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// Whether they may not name objects of other namespaces.
-    within_namespaces: bool,
+    /// What Syncs may do.
+    tenancy: Arc<Tenancy>,
 }
 
 impl Objects {
@@ -33,29 +34,28 @@ impl Objects {
     /// `events`.
     pub fn follow(hub: &Arc<Hub>, namespaces: &[String], events: &Sender<Event>) -> Result<Self, Error> {
         let objects = Self::default();
-        let path = |namespace: &String| format!("/apis/federate.dev/v1alpha1/namespaces/{namespace}/syncs");
-        let mut paths: Vec<String> = namespaces.iter().map(path).collect();
-        if paths.is_empty() {
-            paths.push("/apis/federate.dev/v1alpha1/syncs".to_owned());
+        let mut scopes: Vec<Option<String>> = namespaces.iter().cloned().map(Some).collect();
+        if scopes.is_empty() {
+            scopes.push(None);
         }
-        for path in paths {
-            let version = objects.list(hub, &path)?;
+        for namespace in scopes {
+            let version = objects.list(hub, namespace.as_deref())?;
             let (hub, objects, events) = (hub.clone(), objects.clone(), events.clone());
-            thread::spawn(move || objects.run(&hub, &path, version, &events));
+            thread::spawn(move || objects.run(&hub, namespace.as_deref(), version, &events));
         }
         Ok(objects)
     }
 
-    /// The same objects, which may not name objects of other namespaces if that is `refused`.
+    /// The same objects, which may only do what the operator permits.
     #[must_use]
-    pub fn within_namespaces(self, refused: bool) -> Self {
-        Self { within_namespaces: refused, ..self }
+    pub fn permitted_by(self, tenancy: Tenancy) -> Self {
+        Self { tenancy: Arc::new(tenancy), ..self }
     }
 
     /// The objects as they are known now, or why one cannot be carried out.
     pub(crate) fn all(&self) -> Vec<Result<Loaded, Invalid>> {
         let objects: Vec<Value> = self.with(|objects| objects.values().cloned().collect());
-        objects.iter().filter_map(|object| loaded(object, self.within_namespaces)).collect()
+        objects.iter().filter_map(|object| loaded(object, &self.tenancy)).collect()
     }
 
     /// The Sync that has an `ApplySet`, by its id.
@@ -84,15 +84,14 @@ impl Objects {
         run(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lists everything again. Returns the version of the list.
-    fn list(&self, hub: &Hub, path: &str) -> Result<String, Error> {
-        let list = hub.find(path)?.ok_or_else(|| {
+    /// Lists everything of a namespace, or of all, again. Returns the version of the list.
+    fn list(&self, hub: &Hub, namespace: Option<&str>) -> Result<String, Error> {
+        let list = hub.find(&syncs(namespace))?.ok_or_else(|| {
             let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k \
                        deploy/sync`";
             Error::Access(why.to_owned())
         })?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        let namespace = path.split('/').nth(5).filter(|_| path.contains("/namespaces/"));
         self.with(|objects| {
             objects.retain(|_, object| {
                 namespace.is_some_and(|only| object["metadata"]["namespace"].as_str() != Some(only))
@@ -108,11 +107,11 @@ impl Objects {
     }
 
     /// Watches until the receiver of events is gone.
-    fn run(&self, hub: &Hub, path: &str, mut version: String, events: &Sender<Event>) {
+    fn run(&self, hub: &Hub, namespace: Option<&str>, mut version: String, events: &Sender<Event>) {
         let mut pause = PAUSE;
         loop {
             let mut heard = true;
-            let watched = hub.watch(path, &version, |object, gone| {
+            let watched = hub.watch(&syncs(namespace), &version, |object, gone| {
                 self.with(|objects| {
                     if gone {
                         objects.remove(&name(&object));
@@ -139,7 +138,7 @@ impl Objects {
                 thread::sleep(pause);
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
-            match self.list(hub, path) {
+            match self.list(hub, namespace) {
                 Ok(now) => version = now,
                 Err(error) => tracing::warn!(%error, "the Syncs cannot be listed"),
             }
@@ -148,6 +147,16 @@ impl Objects {
             }
         }
     }
+}
+
+/// The path of the Syncs of a namespace, or of all.
+fn syncs(namespace: Option<&str>) -> ApiPath {
+    let version = ApiPath::of_version("federate.dev/v1alpha1");
+    let place = match namespace {
+        Some(namespace) => version.in_namespace(namespace),
+        None => version,
+    };
+    place.join("syncs")
 }
 
 fn name(object: &Value) -> String {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use federate_engine::actions::Orphans;
+use federate_live::path::ApiPath;
 use federate_sync_api::record::{digest, spec_digest};
 use federate_sync_api::status::Reason;
 use http::Method;
@@ -67,7 +68,7 @@ impl Shares {
             "data": {"report": serde_json::to_string(report).unwrap_or_default()},
         });
         let folder = folder(loaded);
-        match self.hub.send(&Method::PUT, &format!("{folder}/{name}"), JSON, Some(&body)) {
+        match self.hub.send(&Method::PUT, &folder.clone().join(&name), JSON, Some(&body)) {
             Err(error) if error.is_absent() => {
                 self.hub.send(&Method::POST, &folder, JSON, Some(&body)).map(drop)
             }
@@ -83,7 +84,7 @@ impl Shares {
             if alive.iter().any(|replica| name.ends_with(&format!(".{replica}"))) {
                 continue;
             }
-            let path = format!("{}/{name}", folder(loaded));
+            let path = folder(loaded).join(name);
             match self.hub.send(&Method::DELETE, &path, JSON, None) {
                 Err(error) if !error.is_absent() => return Err(error),
                 _ => {}
@@ -93,7 +94,7 @@ impl Shares {
     }
 
     fn list(&self, loaded: &Loaded) -> Result<Vec<Value>, Error> {
-        let path = format!("{}?labelSelector={LABEL}%3D{}", folder(loaded), uid(loaded));
+        let path = folder(loaded).query("labelSelector", &format!("{LABEL}={}", uid(loaded)));
         let list = self.hub.find(&path)?.unwrap_or_default();
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
@@ -117,8 +118,8 @@ fn uid(loaded: &Loaded) -> &str {
     loaded.sync.meta.as_ref().map(|meta| meta.uid.as_str()).unwrap_or_default()
 }
 
-fn folder(loaded: &Loaded) -> String {
-    format!("/api/v1/namespaces/{}/configmaps", loaded.sync.metadata.namespace)
+fn folder(loaded: &Loaded) -> ApiPath {
+    ApiPath::of_version("v1").in_namespace(&loaded.sync.metadata.namespace).join("configmaps")
 }
 
 impl Members<'_> {
