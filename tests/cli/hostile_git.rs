@@ -315,6 +315,47 @@ fn a_signed_tag_counts_under_its_own_name() {
 }
 
 #[test]
+fn keys_that_have_expired_sign_nothing_of_the_past() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    let public = hostile.beside.read("good.pub");
+    let list =
+        |options: &str| std::fs::write(&signers, format!("dev@example.com {options} {public}")).unwrap();
+    let past = |what: &str| {
+        let dated = format!(
+            "-c gpg.format=ssh -c gpg.ssh.program=ssh-keygen -c core.fsmonitor=false -c core.hooksPath=/dev/null \
+             -c user.signingkey={} {what}",
+            key.display()
+        );
+        sandbox.git_with(
+            &dated,
+            &[("GIT_COMMITTER_DATE", "2019-01-01T00:00:00Z"), ("GIT_AUTHOR_DATE", "2019-01-01T00:00:00Z")],
+        )
+    };
+    past("commit -q -S --allow-empty -m backdated");
+    past("tag -s old -m old");
+    past("-c commit.gpgSign=false commit -q --allow-empty -m unsigned");
+    past("tag -s only-tag -m only");
+    let verify = |rev: &str| {
+        sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
+    };
+    list("valid-before=\"20200101\"");
+    for rev in ["HEAD~1", "old", "only-tag"] {
+        let said = verify(rev).code(2).err;
+        assert!(said.contains("has no valid signature") && said.contains("key has expired"), "{rev}: {said}");
+    }
+    list("valid-after=\"20990101\"");
+    assert!(verify("old").code(2).err.contains("key is not yet valid"));
+    for options in ["valid-before=\"20990101\"", "valid-after=\"20200101\"", "namespaces=\"git\""] {
+        list(options);
+        for rev in ["HEAD~1", "old", "only-tag"] {
+            verify(rev).code(0);
+        }
+    }
+}
+
+#[test]
 fn what_is_verified_is_what_is_read() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let hostile = Hostile::new();

@@ -137,8 +137,13 @@ impl Sandbox {
     /// Runs git in the folder, without the user's configuration, and returns its output.
     #[track_caller]
     pub(crate) fn git(&self, line: &str) -> String {
+        self.git_with(line, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn git_with(&self, line: &str, variables: &[(&str, &str)]) -> String {
         let mut command = Command::new("git");
-        command.args(line.split_whitespace()).current_dir(self.0.path());
+        command.args(line.split_whitespace()).current_dir(self.0.path()).envs(variables.iter().copied());
         let output = no_git_config(&mut command).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "git {line}: {said}");

@@ -1,5 +1,6 @@
 //! `spec.source.verify` of Sync objects: the keys in a Secret, of OpenPGP as Flux names them, and of SSH.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -25,6 +26,33 @@ fn keys(hub: &Hub, keys: &Value) {
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": keys});
     hub.sandbox.create("hub", SECRETS, "test", &secret);
+}
+
+/// Pushes a commit of 2019 that an SSH key signs.
+fn backdate(hub: &Hub, key: &Path) {
+    let mut commit = Command::new("git");
+    commit.args([
+        "-C",
+        "repo",
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@example.com",
+        "-c",
+        "gpg.format=ssh",
+        "-c",
+    ]);
+    commit.arg(format!("user.signingkey={}", key.display())).args([
+        "commit",
+        "-q",
+        "-a",
+        "-S",
+        "-m",
+        "backdated",
+    ]);
+    commit.env("GIT_COMMITTER_DATE", "2019-01-01T00:00:00Z").current_dir(hub.sandbox.path(""));
+    assert!(commit.status().unwrap().success());
+    git(&hub.sandbox, "-C repo push -q --force ../origin.git main");
 }
 
 #[track_caller]
@@ -66,6 +94,11 @@ fn revisions_are_signed_by_keys_of_a_secret() {
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
 
     hub.sandbox.write("web.yaml", &deployment("nginx:1.29"));
+    let expired = format!("dev@example.com valid-before=\"20200101\" {line}");
+    keys(&hub, &json!({"signers": expired}));
+    backdate(&hub, &ssh);
+    refused(&hub, "key has expired");
+    keys(&hub, &all);
     push(&hub, &gnupg.signing("stranger"));
     refused(&hub, "is not among the allowed signers: add its public key");
     push(&hub, &gnupg.signing_long_ago("former"));

@@ -1,10 +1,15 @@
 //! The keys of the allowed signers, as the programs that verify signatures read them.
 //!
+//! A signature must be good when it is read. git asks ssh-keygen whether a key was good at the time that the committer or the
+//! tagger wrote down, which whoever has an expired key can choose. So ssh-keygen runs without that time.
+//!
 //! A list has lines of OpenSSH's allowed signers, blocks of armored `OpenPGP` public keys, or both. ssh-keygen gets a file
 //! without the blocks, and gpg a keyring of nothing but them.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -37,8 +42,20 @@ pub(super) struct KeyFiles {
     pub(super) ssh: PathBuf,
     /// The `OpenPGP` keys, if there are any.
     pub(super) openpgp: Option<Keyring>,
-    _folder: TempDir,
+    folder: TempDir,
 }
+
+/// Runs ssh-keygen at the present time. `PROGRAM` is replaced by its name, in quotes.
+const SSH_PROGRAM: &str = "#!/bin/sh
+for argument do
+  shift
+  case $argument in
+    -Overify-time=*) ;;
+    *) set -- \"$@\" \"$argument\" ;;
+  esac
+done
+exec PROGRAM \"$@\"
+";
 
 impl KeyFiles {
     /// The keys in a file.
@@ -68,6 +85,15 @@ impl KeyFiles {
         let ssh = folder.path().join("allowed_signers");
         fs::write(&ssh, lines)?;
         let openpgp = Keyring::of(&folder.path().join("gnupg"), &blocks)?;
-        Ok(Self { ssh, openpgp, _folder: folder })
+        Ok(Self { ssh, openpgp, folder })
+    }
+
+    /// A program that verifies signatures with this ssh-keygen, at the present time.
+    pub(super) fn ssh_program(&self, ssh_keygen: &str) -> io::Result<PathBuf> {
+        let path = self.folder.path().join("ssh-keygen");
+        let quoted = format!("'{}'", ssh_keygen.replace('\'', r"'\''"));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
+        file.write_all(SSH_PROGRAM.replace("PROGRAM", &quoted).as_bytes())?;
+        Ok(path)
     }
 }

@@ -3,6 +3,9 @@
 //! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1), git-verify-commit(1).
 //! Signatures by X.509 certificates do not count, because no list names them.
 //!
+//! Signatures must be good when the revision is read: a key that has expired since does not count, whatever time the
+//! committer or the tagger wrote down.
+//!
 //! The object that is read is the object that is verified, by its id. libgit2 hashes every object that it
 //! reads and compares the hash with the id, and both libgit2 and git detect SHA-1 collisions (sha1dc). The
 //! user decides whose keys may sign; the repository's configuration and files have no influence.
@@ -20,6 +23,9 @@ use super::{Error, GitLocation, Resolved, Tag, resolve};
 
 /// How long a signature may take: a compressed one could go on for very long.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Why a revision without a signature is refused.
+const UNSIGNED: &str = "there is no signature";
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +93,16 @@ pub enum Refused {
     Program(#[from] program::Error),
 }
 
+impl Refused {
+    /// Whether there is nothing to verify.
+    fn is_unsigned(&self) -> bool {
+        match self {
+            Self::NotSigned { why, .. } => why == UNSIGNED,
+            other => matches!(other, Self::NoTag(_)),
+        }
+    }
+}
+
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
 /// in `allowed`.
 pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
@@ -99,7 +115,12 @@ pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) ->
         None => Err(Refused::NoTag(resolved.rev.clone())),
     };
     match tag {
-        Err(Refused::NotSigned { .. } | Refused::NoTag(_)) => verify_commit(place, resolved, allowed),
+        Err(of_tag @ (Refused::NotSigned { .. } | Refused::NoTag(_))) => {
+            verify_commit(place, resolved, allowed).map_err(|of_commit| {
+                // What is wrong with a signature says more than that there is none.
+                if of_commit.is_unsigned() && !of_tag.is_unsigned() { of_tag } else { of_commit }
+            })
+        }
         tag => tag,
     }
 }
@@ -170,6 +191,13 @@ fn configured(repository: &Repository) -> Result<PathBuf, Refused> {
     }
 }
 
+/// The program of the user's git configuration that verifies signatures by SSH keys.
+fn ssh_keygen(repository: &Repository) -> String {
+    let git = Git::new(repository, "config").arg("--type=path").arg("--get").arg("gpg.ssh.program");
+    let named = git.run().ok().map(|said| said.trim_end_matches('\n').to_owned());
+    named.filter(|named| !named.is_empty()).unwrap_or_else(|| "ssh-keygen".to_owned())
+}
+
 /// The path of a file within the repository: in the revision, or in the work tree.
 fn path_in_repository(
     repository: &Repository,
@@ -198,12 +226,14 @@ fn check(repository: &Repository, oid: Oid, what: &str, allowed: &KeyFiles) -> R
     let raw = raw.map_err(|e| e.message().to_owned())?;
     let raw = String::from_utf8_lossy(&raw);
     if !raw.contains("-----BEGIN ") {
-        return Err("there is no signature".to_owned());
+        return Err(UNSIGNED.to_owned());
     }
+    let ssh_program = allowed.ssh_program(&ssh_keygen(repository)).map_err(|error| error.to_string())?;
     let keyring = allowed.openpgp.as_ref();
     let gpg = keyring.map_or("false", |_| openpgp::PROGRAM);
     let mut git = Git::new(repository, what)
         .config("gpg.ssh.allowedSignersFile", &allowed.ssh.to_string_lossy())
+        .config("gpg.ssh.program", &ssh_program.to_string_lossy())
         .config("gpg.program", gpg)
         .config("gpg.openpgp.program", gpg)
         // Nothing lists certificates.
