@@ -316,3 +316,36 @@ fn a_deployment_with_0_replicas_stays_where_an_override_sets_them() {
         assert!(manifest.contains("replicas: 0\n"), "{manifest}");
     }
 }
+
+/// plan, diff and whatif count the same replicas, whether a control plane divides them or each cluster has all.
+#[test]
+fn replicas_are_counted_alike_everywhere() {
+    let clusters = "unplaced: everywhere\nclusters: [{name: eu-1}, {name: us-1}]\n";
+    let repo = Sandbox::new().file("federate.yaml", clusters).file("web.yaml", WEB);
+    for line in ["init -q -b main", "add -A", "commit -q -m four"] {
+        repo.git(line);
+    }
+    let total = |repo: &Sandbox| repo.run("plan").code(0).out.lines().last().unwrap_or_default().to_owned();
+    assert!(total(&repo).contains("1 placed with 8 replicas"), "{}", total(&repo));
+    repo.write("web.yaml", WEB.replace("replicas: 4", "replicas: 5"));
+    let diff = repo.run("diff").code(1).out;
+    assert!(diff.contains("replicas 8 → 10 (+2)"), "{diff}");
+    repo.write("web.yaml", WEB.replace("  replicas: 4\n", ""));
+    assert!(total(&repo).contains("1 placed with 2 replicas"), "{}", total(&repo));
+    let lost = repo.run("whatif --lose eu-1 -o json").code(1).json();
+    assert_eq!(lost["replicas"]["lost"], 1, "{lost}");
+}
+
+/// A scheduler's memory of a template that no policy places is no second row.
+#[test]
+fn a_template_without_policy_stands_once() {
+    let repo = Sandbox::new()
+        .file("m1.yaml", "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\nspec: {apiEndpoint: https://a}\n")
+        .file("c.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\n");
+    let plan = repo.run("plan").code(0).out;
+    assert_eq!(plan.matches("ConfigMap shop/c").count(), 1, "{plan}");
+    assert!(
+        plan.contains("1 object, 1 cluster: 0 placed with 0 replicas, 0 unschedulable, 1 unmatched"),
+        "{plan}"
+    );
+}

@@ -27,6 +27,7 @@ mod kept;
 mod manifest;
 mod plan;
 pub mod previous;
+pub mod replicas;
 pub mod snapshot;
 pub mod whatif;
 

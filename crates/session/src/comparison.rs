@@ -26,14 +26,14 @@ impl RenderedState {
         let held = |object: &ObjectRef, cluster: &str| earlier?.text(object, cluster);
         Self {
             clusters: session.clusters().to_vec(),
-            plan: session.plan().clone(),
+            plan: session.plan_with_replicas(),
             manifests: session.rendering().with_retained(held),
         }
     }
 
     /// Like `of`, but with manifests that are already built.
     pub fn with_manifests(session: &Session, manifests: Vec<Manifest>) -> Self {
-        Self { clusters: session.clusters().to_vec(), plan: session.plan().clone(), manifests }
+        Self { clusters: session.clusters().to_vec(), plan: session.plan_with_replicas(), manifests }
     }
 
     /// The plan.

@@ -1,6 +1,6 @@
 //! The plan with the replicas that manifests have.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_engine::Engine;
+use federate_engine::replicas::{is_workload, replicas};
 use federate_kubernetes::ObjectRef;
 use federate_repo::Role;
 
@@ -17,13 +18,21 @@ use crate::Session;
 type ReplicaCache = Mutex<HashMap<(usize, Option<i64>), PlacedClusters>>;
 
 impl Session {
-    /// The plan with the replicas that manifests have: where no control plane decides them they are those of the
-    /// template, and overrides can change them.
+    /// The plan with each object once: a template that no policy places may have a row that is only a scheduler's memory.
+    fn plan_of_objects(&self) -> Plan {
+        let mut plan = self.plan().clone();
+        let unmatched: HashSet<&ObjectRef> = plan.unmatched.iter().collect();
+        plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
+        plan
+    }
+
+    /// The plan for people: with the replicas that manifests have, and with each object once. Where no control plane decides
+    /// replicas they are those of the template, and overrides can change them.
     pub fn plan_with_replicas(&self) -> Plan {
         let engine = OnceLock::new();
         let overridden =
             self.repo().claimed.iter().any(|c| c.role == Role::Override && names_replicas(&c.object.body));
-        let mut plan = self.plan().clone();
+        let mut plan = self.plan_of_objects();
         let stated = ReplicaCache::default();
         plan.placements.par_iter_mut().for_each(|row| {
             let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
@@ -32,7 +41,7 @@ impl Session {
             }
             row.clusters = match self.repo().template(&row.object) {
                 Some(template) if !overridden && template.per_cluster.is_none() => {
-                    of_template(&row.clusters, replicas(&template.object.body), &stated)
+                    of_template(&row.clusters, replicas(&row.object, &template.object.body), &stated)
                 }
                 _ => of_manifests(row, engine.get_or_init(|| self.engine())),
             };
@@ -40,26 +49,24 @@ impl Session {
         plan
     }
 
-    /// Whether the manifests of an object have replicas at `/spec/replicas`.
+    /// Whether the manifests of an object have replicas.
     fn has_replicas(&self, object: &ObjectRef) -> bool {
-        let workloads = ["Deployment", "StatefulSet", "ReplicaSet"];
-        let workload = object.group() == "apps" && workloads.contains(&object.kind.as_str());
-        workload
-            || self.repo().template(object).is_some_and(|template| replicas(&template.object.body).is_some())
+        is_workload(object)
+            || self
+                .repo()
+                .template(object)
+                .is_some_and(|template| replicas(object, &template.object.body).is_some())
     }
-}
-
-fn replicas(body: &Value) -> Option<i64> {
-    body.pointer("/spec/replicas").and_then(Value::as_i64)
 }
 
 /// Whether an override can concern replicas.
 fn names_replicas(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains("replicas"),
+        Value::String(text) => text.contains("replicas") || text.contains("parallelism"),
         Value::Array(items) => items.iter().any(names_replicas),
         Value::Object(map) => {
-            map.iter().any(|(key, value)| key.contains("replicas") || names_replicas(value))
+            let names = |key: &str| key.contains("replicas") || key.contains("parallelism");
+            map.iter().any(|(key, value)| names(key) || names_replicas(value))
         }
         _ => false,
     }
@@ -83,7 +90,8 @@ fn of_manifests(row: &Placement, engine: &Engine<'_>) -> PlacedClusters {
     let alone = Plan { placements: vec![row.clone()], ..Plan::default() };
     let mut clusters: Vec<Placed> = row.clusters.to_vec();
     for variant in engine.variants(&alone, &row.object) {
-        let Some(replicas) = variant.rendered.ok().and_then(|rendered| replicas(&rendered.body)) else {
+        let Some(replicas) = variant.rendered.ok().and_then(|rendered| replicas(&row.object, &rendered.body))
+        else {
             continue;
         };
         // Both are sorted by name.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Amount;
+use crate::replicas::replicas_field;
 use federate_kubernetes::{Object, ObjectRef, finding};
 use federate_repo::Repo;
 
@@ -36,13 +37,9 @@ impl std::fmt::Display for Workload {
     }
 }
 
-/// Returns the replicas of a workload: `spec.replicas`, or `spec.parallelism` of a Job.
+/// The replicas of a workload.
 pub(super) fn replicas(object: &Object) -> Option<i64> {
-    object.at(&["spec", field(object)])?.as_i64()
-}
-
-fn field(object: &Object) -> &'static str {
-    if object.id.kind == "Job" { "parallelism" } else { "replicas" }
+    crate::replicas::replicas(&object.id, &object.body)
 }
 
 /// Changes the replicas of a template. Returns the template.
@@ -73,7 +70,7 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
 }
 
 fn set(object: &mut Object, replicas: i64) {
-    let field = field(object);
+    let Some(field) = replicas_field(&object.id) else { return };
     if let Some(spec) = object.body.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert(field.to_owned(), replicas.into());
     }
