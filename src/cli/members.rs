@@ -14,6 +14,7 @@ use super::settings::RepoArgs;
 use super::{Exit, Fault, print, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
+use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
@@ -94,7 +95,7 @@ impl PruneArgs {
     }
 
     fn prune(&self) -> Option<Prune> {
-        let limit = self.prune_limit.unwrap_or(30).into();
+        let limit = self.prune_limit.map_or_else(PruneLimit::default, PruneLimit::new);
         (!self.no_prune).then(|| Prune { kinds: self.prune_kinds.clone(), limit })
     }
 }

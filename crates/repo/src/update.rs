@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::pointer_file::find_pointer;
 use super::sort::{ClaimTable, Scopes};
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
@@ -135,7 +136,7 @@ impl<'r> Interpretation<'r> {
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
-        if !contents.findings.is_empty() {
+        if !contents.findings.is_empty() || find_pointer(&file.path, bytes).is_some() {
             return Err("it has errors");
         }
         for object in &mut contents.objects {

@@ -27,6 +27,7 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
+mod keep_annotations;
 pub mod listed;
 mod overlay;
 pub mod ownership;
