@@ -110,6 +110,8 @@ pub(super) struct Members<'m> {
     pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
+    /// Whether fields that people have added stay.
+    pub(super) no_take_over: bool,
     /// Whether actions include the resulting objects.
     pub(super) results: bool,
     pub(super) reader: Reader<'m>,
@@ -216,6 +218,7 @@ impl Members<'_> {
             results: self.results,
             clusters: &self.args.clusters,
             only: None,
+            no_take_over: self.no_take_over,
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
@@ -243,7 +246,10 @@ impl Members<'_> {
     ) -> Result<(Actions, bool), Fault> {
         Ok(match &self.reader {
             Reader::Dump => {
-                print_lines("warning", &without_dump(&reconciler.unobserved()));
+                // Drift names them with the results.
+                if !matches!(self.purpose, Purpose::Drift { .. }) {
+                    print_lines("warning", &without_dump(&reconciler.unobserved()));
+                }
                 if reconciler.compares_no_secrets() {
                     print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
                 }

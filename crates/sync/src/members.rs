@@ -236,6 +236,7 @@ impl Members<'_> {
             results: false,
             clusters,
             only: self.objects,
+            no_take_over: false,
             key: &self.env.key,
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);

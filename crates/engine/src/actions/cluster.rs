@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::cached::CachedCreate;
-use super::controlled::remove_controlled;
+use super::controlled::{remove_controlled, remove_placeholders};
 use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
 use super::keep_annotations::find_keep_annotation;
@@ -65,6 +65,7 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
 pub(crate) fn prepare(body: &mut Value) {
     remove_controlled(body);
+    remove_placeholders(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
     // The API server refuses values that are not text.
@@ -220,7 +221,11 @@ impl DecisionContext<'_> {
     /// Completes the decisions: where only drift is asked for, removes everything else.
     pub fn finish(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>, mut decided: Decided) -> Decided {
         let Some(drift) = self.drift else { return decided };
-        let known = Known { cluster, live, kind, rules: self.rules };
+        // A dump may have been made before the first apply.
+        let is_member = self.rules.is_member();
+        let has_apply_set =
+            self.rules.server || live.objects(&cluster.name).iter().any(|object| is_member(&object.body));
+        let known = Known { cluster, live, kind, rules: self.rules, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
             .filter_map(|decision| drift.wanted(decision, &known))
