@@ -6,6 +6,7 @@ pub mod capacity;
 pub mod diff;
 pub mod explanation;
 pub mod findings;
+pub mod kept;
 pub mod plan;
 mod quote;
 pub mod table;

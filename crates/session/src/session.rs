@@ -11,7 +11,7 @@ use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::config::Unplaced;
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Role, Source};
 use federate_report::findings;
 
 use crate::lost::{self, LossTimes, Lost};
@@ -197,7 +197,7 @@ impl Session {
             planned,
             rendering,
         };
-        session.settings.previous = Previous::new(session.evicted(previous));
+        session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));
         session
     }
 
@@ -256,12 +256,34 @@ impl Session {
 
     /// Replaces the scheduler's memory.
     pub fn remember(&mut self, previous: Plan) {
-        let previous = Previous::new(self.evicted(previous));
+        let previous = Previous::new(self.evicted(self.rescoped(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(kept)) = self.kept.get_mut() {
             kept.remember(&before, &self.settings.previous);
         }
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
+    /// made, or be unknown now.
+    fn rescoped(&self, mut plan: Plan) -> Plan {
+        let mut renamed = false;
+        for row in &mut plan.placements {
+            let namespace = match row.object.namespace.as_deref() {
+                None => Some("default".to_owned()),
+                Some("default") => None,
+                Some(_) => continue,
+            };
+            let other = ObjectRef { namespace, ..row.object.clone() };
+            if self.repo.template(&row.object).is_none() && self.repo.template(&other).is_some() {
+                row.object = other;
+                renamed = true;
+            }
+        }
+        if renamed {
+            plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
+        }
+        plan
     }
 
     /// Returns what decisions read in the member clusters.
@@ -436,9 +458,13 @@ impl Session {
         // A template that is placed nowhere may have another finding that says why. What would follow an object that is
         // on no cluster is unschedulable with it, but not placed either.
         let says_why = |code: &str| WHY_UNMATCHED.contains(&code) || (by_config && code == "unschedulable");
+        // It may be a policy with a mistyped kind, which is not among the templates.
+        let own = if fails(UNMATCHED) { self.repo.claimed.as_slice() } else { &[] };
+        let own = own.iter().filter(|claimed| claimed.role == Role::ControlPlane);
+        let misspelt: BTreeSet<&ObjectRef> = own.map(|claimed| &claimed.object.id).collect();
         let is_unmatched = |finding: &Finding| {
             let object = finding.object.as_ref().filter(|_| says_why(finding.code));
-            object.is_some_and(|id| unmatched.binary_search(id).is_ok())
+            object.is_some_and(|id| unmatched.binary_search(id).is_ok() || misspelt.contains(id))
         };
         for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
             let of_template = finding.code == UNMATCHED || is_unmatched(finding);
