@@ -172,8 +172,18 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, key: &str, known: &[&str]) {
-        let message = format!("unknown field {}: the API server drops it silently", described(&self.pointer));
-        let help = match nearest(key, known) {
+        let (message, near) = if key.is_empty() {
+            let parent = self.pointer.strip_suffix('/').unwrap_or_default();
+            let message = format!(
+                "a field of {} has an empty name: the API server drops it silently",
+                described(parent)
+            );
+            (message, None)
+        } else {
+            let field = described(&self.pointer);
+            (format!("unknown field {field}: the API server drops it silently"), nearest(key, known))
+        };
+        let help = match near {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
         };
