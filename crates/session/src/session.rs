@@ -14,6 +14,7 @@ use federate_repo::config::Unplaced;
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Role, Source};
 use federate_report::findings;
 
+use crate::known_kinds::KnownKinds;
 use crate::lost::{self, LossTimes, Lost};
 use crate::release;
 use crate::without::ExcludingSource;
@@ -82,6 +83,8 @@ impl Options {
 /// An opened repo with its inventory. Plan, manifests and findings are computed once, on first use.
 pub struct Session {
     dialects: Dialects,
+    /// The dialects with what was observed when the repo was loaded.
+    known: KnownKinds,
     repo: Repo,
     clusters: Vec<Cluster>,
     settings: Settings,
@@ -115,23 +118,23 @@ pub enum Update {
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
-        let dialects = options.dialects;
+        let known = KnownKinds::new(options.dialects, &options.observed);
         let output = options.output.as_deref();
         let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &dialects),
-            None => federate_repo::load(source, output, &dialects),
+            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &known),
+            None => federate_repo::load(source, output, &known),
         };
-        Self::of(loaded, options)
+        Self::of(loaded, known.clone(), options)
     }
 
     /// Like `open`, over files in memory, in any order.
     pub fn of_files(files: Vec<File>, config: Config, options: Options) -> Self {
-        let dialects = options.dialects;
-        let loaded = federate_repo::load_bytes(files, config, &dialects);
-        Self::of(loaded, options)
+        let known = KnownKinds::new(options.dialects, &options.observed);
+        let loaded = federate_repo::load_bytes(files, config, &known);
+        Self::of(loaded, known.clone(), options)
     }
 
-    fn of(mut loaded: Loaded<'_>, options: Options) -> Self {
+    fn of(mut loaded: Loaded<'_>, known: KnownKinds, options: Options) -> Self {
         let Options {
             dialects,
             output,
@@ -181,6 +184,7 @@ impl Session {
         let kept = Mutex::new(None);
         let mut session = Self {
             dialects,
+            known,
             repo,
             clusters,
             settings,
@@ -214,7 +218,7 @@ impl Session {
         let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
         let update = match folder.or_else(|| self.reload_reason(&files)) {
             Some(reason) => Err(reason),
-            None => self.repo.update(&files, &self.dialects),
+            None => self.repo.update(&files, &self.known),
         };
         let update =
             update.and_then(|templates| match self.names_release(|object| templates.contains(&object.id)) {

@@ -57,6 +57,7 @@ pub(super) struct Behaviour {
     pub(super) no_execute: NoExecute,
     pub(super) script_paths: Paths,
     pub(super) alias_labels: Admission,
+    pub(super) long_quota_names: Admission,
 }
 
 impl Behaviour {
@@ -129,6 +130,8 @@ impl Behaviour {
             script_paths: r.pick(&[(13, 8), (14, 5), (15, 1), (16, 0)], Paths::Unescaped, Paths::Escaped),
             // Row 28
             alias_labels: r.pick(&[(15, 0)], Admission::Accepts, Admission::Refuses),
+            // Row 29
+            long_quota_names: r.pick(&[(14, 0)], Admission::Accepts, Admission::Refuses),
             // Rows 7, 10, 11, 24 and 25, §3: `lacking` has the fields and kinds.
         }
     }
