@@ -58,6 +58,9 @@ impl Check {
             print(&findings::text(repo, &found, session.dialects(), use_color(&std::io::stdout())))?;
             if !self.args.quiet {
                 print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
+                if let Some(line) = federate_report::kept::control_plane_line(repo) {
+                    print(&format!("{line}\n"))?;
+                }
             }
         } else {
             let document = json!({

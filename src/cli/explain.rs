@@ -52,6 +52,10 @@ impl Explain {
             Named::Object(id) => self.object(&session, &id),
             Named::Policy(id) => {
                 let Some(policy) = session.explain_policy(&id) else { return Ok(Exit::Error) };
+                if session.stays_on_control_plane(&id) && self.output == Format::Table {
+                    let why = "stays on its control plane: federate neither places it nor decides by it";
+                    return print(&format!("{id} ({}) {why}\n", policy.origin)).map(|()| Exit::Clean);
+                }
                 match policy.placed.as_slice() {
                     [only] => self.object(&session, only),
                     _ => self.policy(&session, &policy),

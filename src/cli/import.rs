@@ -152,7 +152,7 @@ impl Import {
         let of = |is_inventory: bool| -> BTreeSet<&str> {
             let claimed = session.iter().flat_map(|session| &session.repo().claimed);
             claimed
-                .filter(|one| (one.role == Role::Inventory) == is_inventory)
+                .filter(|one| one.role != Role::ControlPlane && (one.role == Role::Inventory) == is_inventory)
                 .map(|one| one.dialect)
                 .collect()
         };

@@ -8,6 +8,7 @@ use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, print, print_to, say};
 use federate_engine::previous;
 use federate_kubernetes::{Finding, ObjectRef};
+use federate_report::kept::control_plane_line;
 use federate_report::table::TextStyle;
 use federate_report::{capacity, plan as report};
 use federate_session::Session;
@@ -71,6 +72,9 @@ impl Plan {
             Output::Name => print(&report::names(&plan))?,
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
+        }
+        if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
+            say(&format!("note: {line}\n"));
         }
         let findings = session.plan_findings();
         let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();

@@ -32,6 +32,7 @@ mod init;
 #[cfg(feature = "lua")]
 mod interpreter;
 mod karmada;
+mod kinds;
 mod kubeadmiral;
 mod kubefed;
 mod kubefleet;

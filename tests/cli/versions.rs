@@ -334,3 +334,61 @@ fn older_releases_of_kubefleet_do_not_look_for_the_namespace() {
     assert!(ran.err.contains("error[not-served]"), "{}", ran.err);
     assert!(ran.err.contains("write `apiVersion: placement.kubernetes-fleet.io/v1beta1`"), "{}", ran.err);
 }
+
+#[test]
+fn keys_with_dots_in_results_of_scripts_count_as_several_keys_in_older_releases() {
+    let repo = Sandbox::new()
+        .file("clusters.yaml", CLUSTERS)
+        .file(
+            "gadget.yaml",
+            "apiVersion: demo.example.com/v1\nkind: Gadget\nmetadata: {name: g, namespace: shop}\nspec:\n  replicas: 4\n  conf: {\"feature.flags\": {}, plain: {}}\n",
+        )
+        .file(
+            "rules.yaml",
+            "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: gadget}\nspec:
+  target: {apiVersion: demo.example.com/v1, kind: Gadget}
+  customizations:
+    replicaResource: {luaScript: 'function GetReplicas(obj) return obj.spec.replicas, {} end'}
+    replicaRevision: {luaScript: 'function ReviseReplica(obj, n) obj.spec.replicas = n return obj end'}
+",
+        )
+        .file(
+            "policy.yaml",
+            WEIGHTED.replace("{apiVersion: apps/v1, kind: Deployment, name: web}", "{apiVersion: demo.example.com/v1, kind: Gadget}"),
+        );
+    let conf = |release: &str| {
+        repo.run(&format!("render --out out --karmada-version {release}")).code(0);
+        repo.read("out/m1/shop/gadget.demo.example.com_g.yaml").split("  conf:\n").nth(1).unwrap().to_owned()
+    };
+    for release in ["1.13.7", "1.14.4", "1.15.0"] {
+        assert_eq!(
+            conf(release),
+            "    feature.flags: []\n    plain: {}\n    feature:\n      flags: {}\n",
+            "{release}"
+        );
+    }
+    for release in ["1.13.8", "1.14.5", "1.15.1", "1.16.0", "1.19"] {
+        assert_eq!(conf(release), "    feature.flags: {}\n    plain: {}\n", "{release}");
+    }
+}
+
+#[test]
+fn alias_labels_and_names_of_quotas_were_not_validated_in_older_releases() {
+    let failover = "  propagateDeps: true\n  failover:\n    cluster:\n      statePreservation: {rules: [{aliasLabelName: \"state of job\", jsonPath: \"{.x}\"}]}\n";
+    let application =
+        failover.replace("cluster:", "application:\n      decisionConditions: {tolerationSeconds: 60}");
+    let repo = repo(4);
+    repo.write("policy.yaml", format!("{WEIGHTED}{application}"));
+    repo.run("plan --karmada-version 1.14").code(0);
+    assert!(repo.run("plan --karmada-version 1.15").code(2).err.contains("error[invalid-policy]"));
+    repo.write("policy.yaml", WEIGHTED);
+    repo.write(
+        "quota.yaml",
+        format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: FederatedResourceQuota\nmetadata: {{name: {}, namespace: shop}}\nspec: {{overall: {{cpu: 1}}}}\n",
+            "q".repeat(64)
+        ),
+    );
+    repo.run("plan --karmada-version 1.13").code(0);
+    repo.run("plan --karmada-version 1.14").code(2);
+}

@@ -145,6 +145,10 @@ impl Lint<'_> {
     fn unknown(&mut self, key: &str, known: &[&str]) {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
+        if key.is_empty() {
+            let help = "write the name of the field before the colon, or remove the line".to_owned();
+            return self.add(Effect::Dropped, format!("{place} has a field with an empty name"), Some(help));
+        }
         let message = format!("{place} has no field `{key}`");
         let renamed = || misplaced::renamed(key).filter(|_| self.kind.custom.is_none());
         let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));

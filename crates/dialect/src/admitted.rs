@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Dialect;
+use federate_kubernetes::schema::check_metadata;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Repo, Role};
 
@@ -26,6 +27,7 @@ impl<'a> Admitted<'a> {
                 admitted.objects.push(claimed);
             }
             findings.extend(found.into_iter().filter(|f| claimed.role != Role::Inventory || !f.is_error()));
+            findings.extend(check_metadata(&claimed.object));
         }
         (admitted, findings)
     }

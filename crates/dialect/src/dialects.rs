@@ -2,7 +2,7 @@
 
 use federate_kubernetes::Object;
 use federate_kubernetes::kinds::{self, Scope};
-use federate_repo::{Claims, Declared, Role};
+use federate_repo::{Claims, Declared, ImpliedScope, Role};
 
 use crate::Dialect;
 
@@ -72,6 +72,15 @@ impl Claims for Dialects {
 
     fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
         Self::scope(*self, group, kind)
+    }
+
+    fn control_plane(&self, group: &str) -> Option<&'static str> {
+        let has_group = |dialect: &&dyn Dialect| dialect.kinds().iter().any(|known| known.group == group);
+        self.iter().find(has_group).map(Dialect::name)
+    }
+
+    fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
+        self.iter().flat_map(|dialect| dialect.implied_scopes(object)).collect()
     }
 
     fn own(&self, domain: &str) -> bool {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Claimed, Config, Declared, Repo, Role};
+use federate_repo::{Claimed, Config, Declared, ImpliedScope, Repo, Role};
 
 mod action;
 pub mod admitted;
@@ -93,7 +93,13 @@ pub trait Dialect: Sync {
         None
     }
 
-    /// Its own kinds, by API group.
+    /// The scopes of kinds that one of its own objects takes for granted.
+    fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// Its own kinds, by API group. Those without a role stay on the control plane.
     fn kinds(&self) -> &'static [GroupKinds] {
         &[]
     }

@@ -230,9 +230,11 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
 /// Whether the repo uses a dialect: it contains policies of the dialect, or inventory objects of the dialect and no
 /// policies of any dialect.
 fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
-    let decides = |role| role != Role::Inventory;
+    let decides = |role| !matches!(role, Role::Inventory | Role::ControlPlane);
     let own = |decides_too: bool| {
-        repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))
+        repo.claimed.iter().any(|c| {
+            c.dialect == dialect && c.role != Role::ControlPlane && (!decides_too || decides(c.role))
+        })
     };
     own(true) || (own(false) && !repo.claimed.iter().any(|c| decides(c.role)))
 }

@@ -50,6 +50,7 @@ impl Engine<'_> {
             let why = self.why_unmatched(&plan, &findings);
             findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
         }
+        findings.extend(self.unknown_own_kinds());
         Planned { plan, findings }
     }
 

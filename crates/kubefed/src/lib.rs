@@ -267,8 +267,9 @@ impl<'a> KubeFedPlane<'a> {
             plane.prefer(object);
         }
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
-        // A template without annotations belongs to Federation v1 only where nothing belongs to its successor.
-        let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory);
+        // A template without annotations belongs to Federation v1 only where something else does, and nothing belongs
+        // to its successor.
+        let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory) && v1::is_used(repo);
         plane.templates = repo.templates.par_iter().filter(|t| v1::handles_template(t, implicit)).collect();
         plane.findings.par_extend(repo.templates.par_iter().filter_map(v1::ignored_annotations));
         plane.index();

@@ -2,7 +2,7 @@
 
 use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 
-pub(super) const KINDS: [GroupKinds; 2] = [
+pub(super) const KINDS: [GroupKinds; 3] = [
     GroupKinds::new("cluster.kubernetes-fleet.io", "MemberCluster", "InternalMemberCluster")
         .versions("v1 v1beta1"),
     GroupKinds::new(
@@ -17,6 +17,12 @@ pub(super) const KINDS: [GroupKinds; 2] = [
          SchedulingPolicySnapshot StagedUpdateRun StagedUpdateStrategy Work",
     )
     .versions("v1 v1beta1 v1alpha1"),
+    GroupKinds::new(
+        "placement.kubefleet.dev",
+        "ClusterPlacementBinding ClusterPlacementPolicy ClusterPlacementResourceSnapshot ClusterRequest",
+        "PlacementBinding PlacementPolicy PlacementResourceSnapshot Work",
+    )
+    .versions("v1alpha1"),
 ];
 
 /// The scope of a kind that every hub serves.

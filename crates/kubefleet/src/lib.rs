@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Claimed, Config, Repo, Role};
+use federate_repo::{Claimed, Config, ImpliedScope, Repo, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -106,8 +106,13 @@ impl Dialect for KubeFleet {
         &kinds::KINDS
     }
 
+    /// A placement of the whole cluster selects cluster-scoped objects, and a placement of a namespace those in it.
+    fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
+        selection::implied_scopes(object)
+    }
+
     fn domains(&self) -> &'static [&'static str] {
-        &["kubernetes-fleet.io"]
+        &["kubernetes-fleet.io", "kubefleet.dev"]
     }
 
     fn member_managers(&self) -> &'static [MemberManager] {

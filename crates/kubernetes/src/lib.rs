@@ -9,6 +9,7 @@ extern crate self as federate_kubernetes;
 pub mod cluster;
 pub mod condition;
 pub mod connection;
+pub mod ecosystem;
 pub mod finding;
 pub mod formatted;
 pub mod image;

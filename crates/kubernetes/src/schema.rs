@@ -66,11 +66,39 @@ impl Field {
     }
 }
 
+/// The metadata of an object.
+const METADATA: Shape = Shape::Object(&[&[
+    Field::optional("annotations", Shape::Any),
+    Field::optional("creationTimestamp", Shape::Any),
+    Field::optional("deletionGracePeriodSeconds", Shape::Any),
+    Field::optional("deletionTimestamp", Shape::Any),
+    Field::optional("finalizers", Shape::Any),
+    Field::optional("generateName", Shape::Any),
+    Field::optional("generation", Shape::Any),
+    Field::optional("labels", Shape::Any),
+    Field::optional("managedFields", Shape::Any),
+    Field::optional("name", Shape::Any),
+    Field::optional("namespace", Shape::Any),
+    Field::optional("ownerReferences", Shape::Any),
+    Field::optional("resourceVersion", Shape::Any),
+    Field::optional("selfLink", Shape::Any),
+    Field::optional("uid", Shape::Any),
+]]);
+
 /// Checks `object` against `shape`: reports errors under `code`, and unknown fields as warnings under
 /// `unknown-field`, in the order of the object's fields.
 pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
     let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
     checker.value(&object.body, shape, true);
+    checker.findings
+}
+
+/// Reports unknown fields in the metadata of an object as warnings under `unknown-field`.
+pub fn check_metadata(object: &Object) -> Vec<Finding> {
+    let mut checker = Checker { object, code: "unknown-field", pointer: String::new(), findings: Vec::new() };
+    if let Some(metadata @ Value::Object(_)) = object.body.get("metadata") {
+        checker.below("metadata", |c| c.value(metadata, &METADATA, true));
+    }
     checker.findings
 }
 
@@ -144,8 +172,18 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, key: &str, known: &[&str]) {
-        let message = format!("unknown field {}: the API server drops it silently", described(&self.pointer));
-        let help = match nearest(key, known) {
+        let (message, near) = if key.is_empty() {
+            let parent = self.pointer.strip_suffix('/').unwrap_or_default();
+            let message = format!(
+                "a field of {} has an empty name: the API server drops it silently",
+                described(parent)
+            );
+            (message, None)
+        } else {
+            let field = described(&self.pointer);
+            (format!("unknown field {field}: the API server drops it silently"), nearest(key, known))
+        };
+        let help = match near {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
         };

@@ -15,7 +15,7 @@ use super::path::ApiPath;
 use super::{DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_engine::actions::inventory::Members;
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{Object, ObjectRef};
 
 /// The kinds of the objects of a run in a cluster.
 #[derive(Clone, Debug, Default)]
@@ -74,9 +74,49 @@ pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> ApiPath {
     }
 }
 
-/// The path of an object.
+/// The path of an object. The cluster says whether its kind is namespaced; the repo may not know.
 pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> ApiPath {
-    path(kind, object.namespace.as_deref()).join(&object.name)
+    let namespace = object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    path(kind, Some(namespace)).join(&object.name)
+}
+
+/// The namespace of namespaced objects without one.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// The desired objects that the cluster has in another scope than the repo takes for theirs.
+pub(super) struct Rescoped<'d> {
+    /// By what the cluster calls them.
+    desired: BTreeMap<(String, &'d str, &'d str, Option<&'d str>), &'d ObjectRef>,
+}
+
+impl<'d> Rescoped<'d> {
+    /// Compares the desired objects with the kinds of the cluster.
+    pub(super) fn new(desired: &DesiredState<'d>, kinds: &Kinds) -> Self {
+        let in_cluster = |object: &&'d ObjectRef| {
+            let kind = kinds.of(object).filter(|kind| kind.namespaced != object.namespace.is_some())?;
+            let namespace = kind.namespaced.then_some(DEFAULT_NAMESPACE);
+            Some((
+                (object.group().to_owned(), object.kind.as_str(), object.name.as_str(), namespace),
+                *object,
+            ))
+        };
+        let objects = desired.objects.iter().map(|(object, _)| *object);
+        Self { desired: objects.filter_map(|object| in_cluster(&object)).collect() }
+    }
+
+    /// Identifies live objects as the repo does.
+    pub(super) fn rename(&self, live: &mut [Object]) {
+        if self.desired.is_empty() {
+            return;
+        }
+        for Object { id, .. } in live {
+            let key = (id.group().to_owned(), id.kind.as_str(), id.name.as_str(), id.namespace.as_deref());
+            let namespace = self.desired.get(&key).map(|desired| desired.namespace.clone());
+            if let Some(namespace) = namespace {
+                id.namespace = namespace;
+            }
+        }
+    }
 }
 
 /// Looks up the kinds of the desired objects and of the members of the `ApplySet`.

@@ -16,7 +16,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::call::Call;
 use super::client::{Client, not_json};
 use super::early::{EarlyLists, Reading};
-use super::kinds::{self, Kinds, path, path_of};
+use super::kinds::{self, Kinds, Rescoped, path, path_of};
 use super::listed::{self, Item, Unread, object};
 use super::path::ApiPath;
 use super::{ApplyOptions, Decider, DesiredState, Error};
@@ -128,6 +128,7 @@ pub(super) async fn read(
     let places = namespaces(desired, options.inventory, &members);
     let Listed { items, partial } = list_all(client, lists, &places, early).await?;
     let (mut objects, unread) = listed::objects(items, &desired.cluster, decider)?;
+    Rescoped::new(desired, &kinds).rename(&mut objects);
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
@@ -246,6 +247,8 @@ async fn missing(
         }
     }
     let wanted: BTreeSet<&ObjectRef> = desired.objects.iter().map(|(object, _)| *object).collect();
+    let rescoped = Rescoped::new(desired, kinds);
+    rescoped.rename(&mut all);
     all.retain(|object| wanted.contains(&object.id));
     let under_way = gets.into_iter().map(|(kind, wanted)| {
         let (client, call) = (client.clone(), Call::get(path_of(&kind, wanted)));
@@ -261,6 +264,7 @@ async fn missing(
             found => all.extend(found?.map(|body| object(&kind, body, &desired.cluster))),
         }
     }
+    rescoped.rename(&mut all);
     Ok((all, unreadable))
 }
 

@@ -4,7 +4,11 @@
 //! a list where an argument has an empty list there; everywhere else it is removed. A path consists of keys,
 //! without the indices of items: an empty item of a list has the path of the list.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
+
+use super::{Category, Failure};
 
 /// The type of a result that is an empty table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,16 +19,163 @@ pub enum EmptyTable {
     List,
 }
 
+/// How the path of an empty table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// With keys as they are.
+    Escaped,
+    /// As texts with dots between keys, so that a key with dots counts as several keys: what is restored or removed is
+    /// another value, or a new one.
+    Unescaped,
+}
+
 /// Restores the empty tables of a result, which are empty lists, by the arguments of the script.
-pub fn repair(result: &mut Value, whole: EmptyTable, references: &[&Value]) {
+pub fn repair(
+    result: &mut Value,
+    whole: EmptyTable,
+    references: &[&Value],
+    paths: Paths,
+) -> Result<(), Failure> {
     if is_empty(result) {
         *result = match whole {
             EmptyTable::Map => Value::Object(Map::new()),
             EmptyTable::List => Value::Array(Vec::new()),
         };
-        return;
+        return Ok(());
     }
-    below(result, &mut Vec::new(), references);
+    match paths {
+        Paths::Escaped => below(result, &mut Vec::new(), references),
+        Paths::Unescaped => repair_by_texts(result, references)?,
+    }
+    Ok(())
+}
+
+/// The texts of the paths to empty values.
+#[derive(Default)]
+struct EmptyPaths {
+    lists: BTreeSet<String>,
+    maps: BTreeSet<String>,
+}
+
+impl EmptyPaths {
+    /// Adds those below a value, whose own path is `prefix`. Items have the path of their list.
+    fn add(&mut self, value: &Value, prefix: &str) {
+        let mut note = |path: String, value: &Value| match value {
+            Value::Array(items) if items.is_empty() => drop(self.lists.insert(path)),
+            Value::Object(map) if map.is_empty() => drop(self.maps.insert(path)),
+            _ => self.add(value, &path),
+        };
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| note(join(prefix, key), value)),
+            Value::Array(items) => items.iter().for_each(|item| note(prefix.to_owned(), item)),
+            _ => {}
+        }
+    }
+}
+
+fn join(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}
+
+/// Restores empty tables by paths that are texts.
+fn repair_by_texts(result: &mut Value, references: &[&Value]) -> Result<(), Failure> {
+    let mut known = EmptyPaths::default();
+    references.iter().for_each(|reference| known.add(reference, ""));
+    let (mut restored, mut removed) = (Vec::new(), Vec::new());
+    collect(result, ["", ""], &known, &mut restored, &mut removed);
+    for path in restored {
+        set_empty_map(result, &steps(&path))?;
+    }
+    // Later items first, so that the indices of earlier ones stay valid.
+    for path in removed.iter().rev() {
+        remove(result, &steps(path));
+    }
+    Ok(())
+}
+
+/// The paths, with indices of items, of the empty lists below a value that are to become maps or to be removed.
+fn collect(
+    value: &Value,
+    [path, with_indices]: [&str; 2],
+    known: &EmptyPaths,
+    restored: &mut Vec<String>,
+    removed: &mut Vec<String>,
+) {
+    let mut visit = |path: &str, with_indices: String, value: &Value| {
+        if !is_empty(value) {
+            collect(value, [path, &with_indices], known, restored, removed);
+        } else if known.maps.contains(path) {
+            restored.push(with_indices);
+        } else if !known.lists.contains(path) {
+            removed.push(with_indices);
+        }
+    };
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                visit(&join(path, key), join(with_indices, key), value);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(path, join(with_indices, &index.to_string()), item);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The steps of a path: what is between its dots. A colon in front says that a step is a key and no index.
+fn steps(path: &str) -> Vec<&str> {
+    path.split('.').collect()
+}
+
+/// The largest index that makes a new list: a path such as `v1.99` has one in it.
+const MOST_ITEMS: usize = 10_000;
+
+/// Sets an empty map at a path. Missing values are created: a list for an index, else a map.
+fn set_empty_map(value: &mut Value, steps: &[&str]) -> Result<(), Failure> {
+    let Some((step, rest)) = steps.split_first() else {
+        *value = Value::Object(Map::new());
+        return Ok(());
+    };
+    let key = step.strip_prefix(':').unwrap_or(step);
+    let index = if key.is_empty() { None } else { step.parse::<usize>().ok() };
+    if !value.is_object() && !value.is_array() {
+        *value = if index.is_some() { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
+    }
+    match (value, index) {
+        (Value::Object(map), _) => set_empty_map(map.entry(key).or_insert(Value::Null), rest),
+        (Value::Array(items), Some(index)) if index <= MOST_ITEMS => {
+            if items.len() <= index {
+                items.resize(index + 1, Value::Null);
+            }
+            items.get_mut(index).map_or(Ok(()), |item| set_empty_map(item, rest))
+        }
+        _ => {
+            let message = format!("cannot set an item of a list at the key `{key}`");
+            Err(Failure::new(Category::Decode, message))
+        }
+    }
+}
+
+/// Removes the value at a path, if there is one.
+fn remove(value: &mut Value, steps: &[&str]) {
+    let Some((step, rest)) = steps.split_first() else { return };
+    let key = step.strip_prefix(':').unwrap_or(step);
+    match value {
+        Value::Object(map) if rest.is_empty() => drop(map.shift_remove(key)),
+        Value::Object(map) => map.get_mut(key).into_iter().for_each(|below| remove(below, rest)),
+        Value::Array(items) => {
+            let Some(index) = step.parse::<usize>().ok().filter(|index| *index < items.len()) else { return };
+            if rest.is_empty() {
+                items.remove(index);
+            } else {
+                items.get_mut(index).into_iter().for_each(|below| remove(below, rest));
+            }
+        }
+        _ => {}
+    }
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -75,8 +226,32 @@ mod tests {
     use serde_json::json;
 
     fn repaired(mut result: Value, references: &[&Value]) -> Value {
-        repair(&mut result, EmptyTable::Map, references);
+        repair(&mut result, EmptyTable::Map, references, Paths::Escaped).unwrap();
         result
+    }
+
+    fn repaired_by_texts(mut result: Value, references: &[&Value]) -> Value {
+        repair(&mut result, EmptyTable::Map, references, Paths::Unescaped).unwrap();
+        result
+    }
+
+    #[test]
+    fn keys_with_dots_count_as_several_keys_where_paths_are_texts() {
+        let given = json!({"conf": {"feature.flags": {}, "plain": {}}});
+        let result = json!({"conf": {"feature.flags": [], "plain": []}});
+        let want = json!({"conf": {"feature.flags": [], "plain": {}, "feature": {"flags": {}}}});
+        assert_eq!(repaired_by_texts(result.clone(), &[&given]), want);
+        assert_eq!(repaired(result, &[&given]), given);
+        // What no argument has stays, because its path names nothing.
+        let fresh = json!({"conf": {"a.b:c": [], "d": []}});
+        assert_eq!(repaired_by_texts(fresh, &[&json!({})]), json!({"conf": {"a.b:c": []}}));
+        let given = json!({"a": {"v1.2": {}}});
+        let want = json!({"a": {"v1.2": [], "v1": [null, null, {}]}});
+        assert_eq!(repaired_by_texts(json!({"a": {"v1.2": []}}), &[&given]), want);
+        let same = json!({"a": {}, "b": [], "list": [{"c": {}}, {"d": 1}]});
+        let result = json!({"a": [], "b": [], "fresh": [], "list": [{"c": []}, {"d": []}]});
+        let want = json!({"a": {}, "b": [], "list": [{"c": {}}, {}]});
+        assert_eq!(repaired_by_texts(result, &[&same]), want);
     }
 
     #[test]

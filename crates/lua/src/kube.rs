@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, Outcome, number, string};
 use super::host::HostFunction;
-use super::{EmptyTable, convert, fits, numbers, repair};
+use super::{EmptyTable, Paths, convert, fits, numbers, repair};
 
 /// The functions by name.
 pub(crate) const FUNCTIONS: [(&str, HostFunction); 4] = [
@@ -65,7 +65,7 @@ fn pod_template(lua: &Lua, arguments: &Arguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
     let (mut template, size) = convert::from_table(lua, table)?;
     arguments.charge_each(size)?;
-    repair(&mut template, EmptyTable::Map, &[]);
+    repair(&mut template, EmptyTable::Map, &[], Paths::Escaped).map_err(|failure| failure.to_string())?;
     fits(&Type::Named("PodTemplateSpec"), &template)?;
     Ok(template)
 }

@@ -43,7 +43,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use serde_json::Value;
 
 pub use decode::fits;
-pub use empties::{EmptyTable, repair};
+pub use empties::{EmptyTable, Paths, repair};
 pub use failure::{Category, Failure};
 use limits::MAX_STATES;
 use machine::LuaState;

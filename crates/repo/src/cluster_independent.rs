@@ -17,6 +17,8 @@ pub(crate) struct Variant {
     pub(crate) clusters: Vec<ClusterName>,
     /// The objects, sorted.
     pub(crate) objects: BTreeMap<ObjectRef, Arc<Object>>,
+    /// What `kubectl` reads differently than it looks.
+    pub(crate) warnings: Vec<Finding>,
 }
 
 /// Keys of metadata that affect placement.
@@ -205,7 +207,11 @@ mod tests {
             let object = Object::named("apps/v1", "Deployment", name, body.clone());
             (object.id.clone(), Arc::new(object))
         };
-        Variant { clusters: vec![cluster.into()], objects: bodies.iter().map(object).collect() }
+        Variant {
+            clusters: vec![cluster.into()],
+            objects: bodies.iter().map(object).collect(),
+            warnings: Vec::new(),
+        }
     }
 
     fn web(change: &[(&str, Value)]) -> Value {

@@ -189,6 +189,9 @@ impl Config {
         if let Some(e) = stream.errors.first() {
             return Err(error(Some(e.at), &e.message));
         }
+        if let Some(warning) = stream.warnings.first() {
+            return Err(error(Some(warning.at), &warning.message));
+        }
         match stream.documents.as_slice() {
             [] => Ok(Self::default()),
             [document] => Self::from_value(document.value.clone()).map_err(|(pointer, message)| {

@@ -4,14 +4,14 @@
 //! [`load`] reads what is the same for all clusters. With the inventory in it, [`Loaded::expand`] renders the
 //! `*.j2` files for each cluster and completes the [`Repo`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
-use federate_yaml::Position;
+use federate_yaml::{Position, Positions};
 
 mod cluster_independent;
 pub mod config;
@@ -19,11 +19,14 @@ mod ignore;
 mod live;
 mod load;
 pub mod pointer_file;
+mod scope;
 mod sort;
 pub mod source;
 mod template;
 pub mod update;
 pub mod walk;
+
+use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
 pub use live::{live, objects_of};
@@ -43,6 +46,8 @@ pub enum Role {
     Bundle,
     /// Any other object that the dialect reads.
     Other,
+    /// Stays on the control plane, which reads or writes it: no decision of federate depends on it.
+    ControlPlane,
 }
 
 /// Which objects the dialects claim.
@@ -54,6 +59,19 @@ pub trait Claims: Sync {
     fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
         let _ = (group, kind);
         None
+    }
+
+    /// The dialect whose control plane has an API group, all of whose kinds stay on the control plane but for those
+    /// with another [role](Self::role).
+    fn control_plane(&self, group: &str) -> Option<&'static str> {
+        let _ = group;
+        None
+    }
+
+    /// The scopes of kinds that an object of a dialect takes for granted.
+    fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
+        let _ = object;
+        Vec::new()
     }
 
     /// Whether `domain`, the prefix of an annotation key, belongs to a dialect, so that the annotation may
@@ -88,6 +106,17 @@ pub struct Declared {
     pub role: Role,
     /// Its scope, if declared.
     pub scope: Option<Scope>,
+}
+
+/// The scope that an object implies for a kind, such as a selector that can only select cluster-scoped objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImpliedScope {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// Its scope.
+    pub scope: Scope,
 }
 
 /// An object that a dialect claims.
@@ -152,6 +181,8 @@ pub struct Repo {
     pub templates: Vec<Template>,
     /// Findings from loading.
     pub findings: Vec<Finding>,
+    /// The objects without a namespace that count as namespaced although nothing says so.
+    pub assumed_namespaced: BTreeSet<ObjectRef>,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -163,7 +194,7 @@ pub struct Loaded<'a> {
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
-    scopes: sort::Scopes,
+    scopes: Scopes,
     claims: sort::ClaimTable<'a>,
 }
 
@@ -222,12 +253,18 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
         objects.append(&mut file.objects);
         findings.append(&mut file.findings);
     }
-    let scopes = sort::Scopes::of(objects.iter(), claims);
-    objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
+    let scopes = Scopes::of(objects.iter(), claims);
+    let assumed: BTreeSet<ObjectRef> = objects
+        .par_iter_mut()
+        .filter_map(|object| {
+            (scopes.apply(object, claims) == ScopeSource::Assumed).then(|| object.id.clone())
+        })
+        .collect();
     let claims = sort::ClaimTable::new(claims, objects.iter());
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
-    let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
+    let mut repo =
+        Repo { config, claimed, templates, findings: Vec::new(), assumed_namespaced: assumed, texts };
     repo.report(findings);
     Loaded { repo, jinja, scopes, claims }
 }
@@ -302,11 +339,38 @@ impl Repo {
     /// The position of the value at `pointer` in the object's file: that of the closest existing parent, or
     /// the object's first line.
     pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
+        Locator::new(self).locate(origin, pointer)
+    }
+}
+
+/// Finds positions in the files of a repo. Each file is parsed at most once.
+pub struct Locator<'r> {
+    repo: &'r Repo,
+    files: BTreeMap<Arc<str>, Positions<'r>>,
+}
+
+impl<'r> Locator<'r> {
+    /// A locator that has parsed no file yet.
+    pub fn new(repo: &'r Repo) -> Self {
+        Self { repo, files: BTreeMap::new() }
+    }
+
+    /// How many bytes are parsed when a position in the file is searched next.
+    pub fn unparsed(&self, file: &str) -> usize {
+        if self.files.contains_key(file) { 0 } else { self.repo.texts.get(file).map_or(0, |text| text.len()) }
+    }
+
+    /// The position of the value at `pointer` in the object's file; see [`Repo::locate`].
+    pub fn locate(&mut self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
-        let text = self.texts.get(&origin.file);
-        let found = text.and_then(|text| {
-            federate_yaml::locate_nearest(text, origin.document, &format!("{prefix}{pointer}"))
-        });
+        if !self.files.contains_key(&origin.file)
+            && let Some(text) = self.repo.texts.get(&origin.file)
+        {
+            self.files.insert(origin.file.clone(), Positions::new(text));
+        }
+        let positions = self.files.get(&origin.file);
+        let found =
+            positions.and_then(|file| file.locate_nearest(origin.document, &format!("{prefix}{pointer}")));
         found.unwrap_or(Position { line: origin.line, column: 1 })
     }
 }

@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::scope::Scopes;
 use super::source::{File, Source};
-use super::{Claims, Config, load, sort, walk};
+use super::{Claims, Config, load, walk};
 use federate_kubernetes::{Finding, Live, Object, Severity};
 
 /// Reads the live objects of each cluster with a folder in `source`; `name` is the folder's name in findings.
@@ -35,7 +36,7 @@ pub fn objects_of(files: &[File], claims: &dyn Claims) -> (Vec<Object>, Vec<Find
         all.extend(read.objects);
         findings.extend(read.findings);
     }
-    let scopes = sort::Scopes::defined(all.iter());
+    let scopes = Scopes::of_dump(all.iter());
     for object in &mut all {
         scopes.apply(object, claims);
     }
@@ -49,7 +50,7 @@ fn objects(file: &File, name: &str) -> load::Contents {
 }
 
 fn scoped(mut objects: Vec<Object>) -> Vec<Object> {
-    let scopes = sort::Scopes::defined(objects.iter());
+    let scopes = Scopes::of_dump(objects.iter());
     let no_claims = |_: &str, _: &str| None;
     for object in &mut objects {
         scopes.apply(object, &no_claims);

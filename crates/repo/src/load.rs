@@ -3,15 +3,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::source::File;
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
-use federate_yaml::Stream;
-
-/// The largest amount of text (items × bytes) that is searched for the lines of list items; beyond it, items
-/// get the line of the list.
-const ITEM_SEARCH: usize = 1 << 24;
+use federate_yaml::{Stream, Warning, WarningKind};
 
 /// API groups of files that configure programs, and that no API server stores: their documents need no names.
 const PROGRAMS: [&str; 8] = [
@@ -59,17 +55,19 @@ pub(crate) struct Contents {
 
 /// Reads a file.
 pub(crate) fn contents(file: &File) -> Contents {
-    let mut contents = split(&file.path, federate_yaml::read(&file.bytes));
-    let items = contents.objects.iter().filter(|o| o.origin.item.is_some()).count();
-    if items.saturating_mul(file.bytes.len()) <= ITEM_SEARCH {
-        for origin in contents.objects.iter_mut().map(|o| &mut o.origin) {
-            let Some(item) = origin.item else { continue };
-            if let Some(at) = federate_yaml::locate(&file.bytes, origin.document, &format!("/items/{item}")) {
-                origin.line = at.line;
-            }
+    split(&file.path, federate_yaml::read(&file.bytes))
+}
+
+/// The finding about what `kubectl` reads differently than it looks.
+pub(crate) fn yaml_warning(path: &Arc<str>, warning: Warning) -> Finding {
+    let Warning { kind, at, message } = warning;
+    let (code, help) = match kind {
+        WarningKind::DuplicateKey => {
+            ("duplicate-key", "remove one of the two: the last one counts, as in kubectl")
         }
-    }
-    contents
+        WarningKind::UnreadDocument => ("unread-document", "write `---` on a line of its own before it"),
+    };
+    Finding::in_file(Severity::Warning, code, path, Some(at), message).help(help)
 }
 
 /// The objects of a file's documents.
@@ -84,12 +82,15 @@ pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
             e.message,
         ));
     }
+    contents.findings.extend(stream.warnings.into_iter().map(|warning| yaml_warning(path, warning)));
     for document in stream.documents {
         let origin = Origin { file: path.clone(), document: document.index, item: None, line: document.line };
         match items(document.value) {
             Ok(items) => {
+                let mut lines = document.item_lines.into_iter();
                 for (item, value) in (0..).zip(items) {
-                    contents.add(value, Origin { item: Some(item), ..origin.clone() }, true);
+                    let line = lines.next().unwrap_or(origin.line);
+                    contents.add(value, Origin { item: Some(item), line, ..origin.clone() }, true);
                 }
             }
             Err(value) => contents.add(value, origin, false),
@@ -98,17 +99,40 @@ pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
     contents
 }
 
-/// The items of a `kind: List` or of a typed list; returns other values as the error.
+/// The items of a `kind: List` or of a typed list; returns other values as the error. Items of a typed list that have
+/// neither `apiVersion` nor `kind` get those of the list, as an API server writes such lists.
 fn items(mut value: Value) -> Result<Vec<Value>, Value> {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     let plain = kind == "List";
     let list = plain || (kind.ends_with("List") && value.pointer("/metadata/name").is_none());
+    let item_kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty()).map(Value::from);
+    let api_version = value.get("apiVersion").filter(|version| version.is_string()).cloned();
     match value.get_mut("items") {
-        Some(Value::Array(items)) if list => Ok(std::mem::take(items)),
+        Some(Value::Array(items)) if list => {
+            let mut items = std::mem::take(items);
+            if let (Some(kind), Some(api_version)) = (item_kind, api_version) {
+                for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                    complete_item(item, &api_version, &kind);
+                }
+            }
+            Ok(items)
+        }
         // An empty list may be null or missing.
-        None | Some(Value::Null) if plain => Ok(Vec::new()),
+        None if plain => Ok(Vec::new()),
+        Some(Value::Null) if list => Ok(Vec::new()),
         _ => Err(value),
     }
+}
+
+/// Adds the `apiVersion` and the `kind` of its list to an item that has neither, in front of its fields.
+fn complete_item(item: &mut Map<String, Value>, api_version: &Value, kind: &Value) {
+    if item.contains_key("apiVersion") || item.contains_key("kind") {
+        return;
+    }
+    let fields = std::mem::take(item);
+    item.insert("apiVersion".to_owned(), api_version.clone());
+    item.insert("kind".to_owned(), kind.clone());
+    item.extend(fields);
 }
 
 impl Contents {
@@ -280,8 +304,8 @@ mod tests {
     use federate_yaml::Document;
 
     fn one(value: Value) -> Contents {
-        let documents = vec![Document { index: 0, line: 7, value }];
-        split(&"a.yaml".into(), Stream { documents, errors: Vec::new() })
+        let documents = vec![Document { index: 0, line: 7, value, item_lines: Vec::new() }];
+        split(&"a.yaml".into(), Stream { documents, ..Stream::default() })
     }
 
     fn codes(value: Value) -> Vec<(&'static str, String)> {

@@ -1,17 +1,10 @@
-//! Sorts objects into a repo: applies the scope of each kind, finds duplicates, and separates objects of
-//! dialects from templates.
+//! Sorts objects into a repo: finds duplicates, and separates objects of dialects from templates.
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
-use serde_json::Value;
-
 use super::{Claimed, Claims, Declared, Role, Template};
-use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object, names};
-
-/// The namespace of namespaced objects without one.
-const DEFAULT_NAMESPACE: &str = "default";
+use rayon::prelude::*;
 
 /// The kinds that dialects claim in a repo: their own, and those that the repo's objects declare.
 #[derive(Clone)]
@@ -32,72 +25,11 @@ impl<'a> ClaimTable<'a> {
 
     /// The dialect that claims an object, with the object's role.
     pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
+        let group = object.id.group();
         let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
-        let declared = || self.declared.get(&(object.id.group().to_owned(), object.id.kind.clone())).copied();
-        of_kind.or_else(declared)
-    }
-}
-
-/// The scopes of kinds that the repo defines (`CustomResourceDefinition`) or declares, by group and kind.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scopes(BTreeMap<(String, String), Scope>);
-
-impl Scopes {
-    /// Reads the definitions and declarations in `objects`. A definition takes precedence over a declaration;
-    /// otherwise the first one of a kind counts.
-    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
-        let mut scopes = Self::defined(objects.clone());
-        for (_, declared) in objects.filter_map(|o| claims.declares(o)) {
-            if let Some(scope) = declared.scope {
-                scopes.0.entry((declared.group, declared.kind)).or_insert(scope);
-            }
-        }
-        scopes
-    }
-
-    pub(crate) fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
-        let mut scopes = BTreeMap::new();
-        for object in objects
-            .filter(|o| o.id.kind == "CustomResourceDefinition" && o.id.group() == "apiextensions.k8s.io")
-        {
-            let scope = match object.text(&["spec", "scope"]) {
-                "Namespaced" => Scope::Namespaced,
-                "Cluster" => Scope::Cluster,
-                _ => continue,
-            };
-            let kind = object.text(&["spec", "names", "kind"]);
-            let key = (object.text(&["spec", "group"]).to_owned(), kind.to_owned());
-            scopes.entry(key).or_insert(scope);
-        }
-        Self(scopes)
-    }
-
-    /// Adds or removes the object's namespace, in body and identity, according to the scope of its kind.
-    pub(crate) fn apply(&self, object: &mut Object, claims: &dyn Claims) {
-        let namespace = match self.scope(object, claims) {
-            Scope::Cluster => None,
-            Scope::Namespaced => {
-                Some(object.id.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()))
-            }
-        };
-        if let Some(Value::Object(metadata)) = object.body.get_mut("metadata") {
-            match &namespace {
-                Some(namespace) if metadata.get("namespace").and_then(Value::as_str) == Some(namespace) => {}
-                Some(namespace) => drop(metadata.insert("namespace".to_owned(), namespace.as_str().into())),
-                None => drop(metadata.shift_remove("namespace")),
-            }
-        }
-        object.id.namespace = namespace;
-    }
-
-    fn scope(&self, object: &Object, claims: &dyn Claims) -> Scope {
-        let (group, kind) = (object.id.group(), object.id.kind.as_str());
-        let defined = self.0.get(&(group.to_owned(), object.id.kind.clone())).copied();
-        let known = defined.or_else(|| kinds::scope(group, kind)).or_else(|| claims.scope(group, kind));
-        known.unwrap_or(match object.id.namespace {
-            Some(_) => Scope::Namespaced,
-            None => Scope::Cluster,
-        })
+        let declared = || self.declared.get(&(group.to_owned(), object.id.kind.clone())).copied();
+        let of_group = || self.claims.control_plane(group).map(|dialect| (dialect, Role::ControlPlane));
+        of_kind.or_else(declared).or_else(of_group)
     }
 }
 
@@ -170,62 +102,6 @@ mod tests {
         let mut object = Object::of(body, "a.yaml");
         (object.origin.document, object.origin.line) = (line, line);
         object
-    }
-
-    fn crd(group: &str, kind: &str, scope: &str) -> Object {
-        let mut crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "x", 1);
-        crd.body["spec"] = json!({"group": group, "names": {"kind": kind}, "scope": scope});
-        crd
-    }
-
-    /// A dialect with one namespaced kind.
-    struct Policies;
-
-    impl Claims for Policies {
-        fn role(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
-            None
-        }
-
-        fn scope(&self, group: &str, _: &str) -> Option<Scope> {
-            (group == "policy.example.org").then_some(Scope::Namespaced)
-        }
-
-        fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
-            None
-        }
-    }
-
-    fn scoped(scopes: &Scopes, mut object: Object) -> (Option<String>, Option<String>) {
-        scopes.apply(&mut object, &Policies);
-        let in_body = object.at(&["metadata", "namespace"]).and_then(Value::as_str).map(str::to_owned);
-        (object.id.namespace, in_body)
-    }
-
-    #[test]
-    fn the_scope_decides_the_namespace_in_body_and_identity() {
-        let crds = [crd("x.io", "Global", "Cluster"), crd("x.io", "Local", "Namespaced")];
-        let scopes = Scopes::defined(crds.iter());
-        for (api_version, kind, written, want) in [
-            ("v1", "Pod", None, Some("default")),
-            ("v1", "Pod", Some("a"), Some("a")),
-            ("v1", "Node", Some("a"), None),
-            ("x.io/v1", "Global", Some("a"), None),
-            ("x.io/v1", "Local", None, Some("default")),
-            ("x.io/v1", "Unknown", Some("a"), Some("a")),
-            ("x.io/v1", "Unknown", None, None),
-            ("policy.example.org/v1", "Policy", None, Some("default")),
-        ] {
-            let want = want.map(str::to_owned);
-            let got = scoped(&scopes, object(api_version, kind, written, "n", 1));
-            assert_eq!(got, (want.clone(), want), "{api_version} {kind}");
-        }
-    }
-
-    #[test]
-    fn a_definition_goes_before_the_table() {
-        let scopes = Scopes::defined([crd("policy.karmada.io", "PropagationPolicy", "Cluster")].iter());
-        let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", Some("a"), "n", 1);
-        assert_eq!(scoped(&scopes, policy), (None, None));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and for all renderings
 //! together (`template/total.rs`). A line with only a block tag adds nothing to the output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use minijinja::machinery::{self, CodeGenerator, Instructions};
@@ -15,6 +15,7 @@ use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use rayon::prelude::*;
 
 use super::cluster_independent::{self, Variant};
+use super::scope::Scopes;
 use super::source::File;
 use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
@@ -62,7 +63,7 @@ pub(crate) struct Renderer<'a> {
     clusters: Vec<(ClusterName, Jinja)>,
     /// The cost of all renderings together.
     total: Total,
-    scopes: &'a sort::Scopes,
+    scopes: &'a Scopes,
     claims: &'a sort::ClaimTable<'a>,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Renderer<'a> {
         clusters: &[Cluster],
         config: &Config,
         templates: usize,
-        scopes: &'a sort::Scopes,
+        scopes: &'a Scopes,
         claims: &'a sort::ClaimTable<'a>,
     ) -> Self {
         let mut clusters: Vec<_> =
@@ -95,7 +96,13 @@ impl<'a> Renderer<'a> {
     /// The templates of a file; none if it has errors.
     pub(crate) fn expand(&self, file: &File) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
-            Ok(variants) => cluster_independent::combine(&variants, self.claims.claims),
+            Ok(variants) => {
+                let (templates, mut findings) = cluster_independent::combine(&variants, self.claims.claims);
+                let mut warned = BTreeSet::new();
+                let warnings = variants.iter().flat_map(|variant| &variant.warnings);
+                findings.extend(warnings.filter(|warning| warned.insert(&warning.message)).cloned());
+                (templates, findings)
+            }
             Err(findings) => (Vec::new(), findings),
         }
     }
@@ -242,6 +249,7 @@ impl<'a> Renderer<'a> {
         let cluster = clusters.first().map_or("", |name| name);
         let mut stream = federate_yaml::read(text.as_bytes());
         let errors = std::mem::take(&mut stream.errors);
+        let warnings = std::mem::take(&mut stream.warnings);
         let mut findings: Vec<_> = errors
             .into_iter()
             .map(|e| {
@@ -256,6 +264,8 @@ impl<'a> Renderer<'a> {
         let lines = lines::DocumentLines::new(source, text);
         for document in &mut stream.documents {
             document.line = lines.of(document.line);
+            // Items get the line of their list.
+            document.item_lines.clear();
         }
         let contents = load::split(&file.path, stream);
         findings.extend(contents.findings);
@@ -270,6 +280,10 @@ impl<'a> Renderer<'a> {
             Ok(Variant {
                 clusters,
                 objects: objects.into_iter().map(|o| (o.id.clone(), Arc::new(o))).collect(),
+                warnings: warnings
+                    .into_iter()
+                    .map(|warning| output_warning(&file.path, warning, &lines))
+                    .collect(),
             })
         } else {
             Err(findings)
@@ -339,6 +353,14 @@ fn why(e: &minijinja::Error) -> String {
         }
         None => e.kind().to_string(),
     }
+}
+
+/// The finding about what `kubectl` reads differently than it looks in the output of a file.
+fn output_warning(path: &Arc<str>, warning: federate_yaml::Warning, lines: &lines::DocumentLines) -> Finding {
+    let Position { line, column } = warning.at;
+    let at = Position { line: lines.of(line), column: 1 };
+    let message = format!("at line {line}, column {column} of the output: {}", warning.message);
+    load::yaml_warning(path, federate_yaml::Warning { at, message, ..warning })
 }
 
 fn invalid(file: &File, at: Option<Position>, message: String) -> Finding {

@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::pointer_file::find_pointer;
-use super::sort::{ClaimTable, Scopes};
+use super::scope::{ScopeSource, Scopes};
+use super::sort::ClaimTable;
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
 use federate_kubernetes::{Object, ObjectRef};
@@ -54,12 +55,12 @@ impl Repo {
         files: &[ChangedFile],
         claims: &dyn Claims,
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
-        let mut new = Vec::new();
+        let (mut new, mut assumed) = (Vec::new(), BTreeSet::new());
         {
             let meaning = Interpretation::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
-                let read = meaning.templates(file);
+                let read = meaning.templates(file, &mut assumed);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
             if let Some(twice) = meaning.duplicate(&new, &paths) {
@@ -67,7 +68,10 @@ impl Repo {
                 return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
             }
         }
-        Ok(self.replace(files, new))
+        let touched = self.replace(files, new);
+        self.assumed_namespaced.retain(|id| !touched.contains(id));
+        self.assumed_namespaced.extend(assumed);
+        Ok(touched)
     }
 
     fn replace(&mut self, files: &[ChangedFile], new: Vec<Object>) -> BTreeSet<ObjectRef> {
@@ -104,8 +108,12 @@ impl<'r> Interpretation<'r> {
         Self { repo, scopes, claiming: ClaimTable::new(claims, defining.iter().copied()), claims }
     }
 
-    /// The templates of a changed file.
-    fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
+    /// The templates of a changed file. Those whose scope is not known are noted in `assumed`.
+    fn templates(
+        &self,
+        file: &ChangedFile,
+        assumed: &mut BTreeSet<ObjectRef>,
+    ) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
             return Err("it configures which files are read");
@@ -143,7 +151,9 @@ impl<'r> Interpretation<'r> {
             if defines(object, self.claims) {
                 return Err("it defines kinds");
             }
-            self.scopes.apply(object, self.claims);
+            if self.scopes.apply(object, self.claims) == ScopeSource::Assumed {
+                assumed.insert(object.id.clone());
+            }
             if self.claiming.role(object).is_some() {
                 return Err("it contains objects of a dialect");
             }
@@ -174,5 +184,7 @@ impl<'r> Interpretation<'r> {
 
 /// Whether an object defines a kind or the dialect of one.
 fn defines(object: &Object, claims: &dyn Claims) -> bool {
-    object.id.kind == "CustomResourceDefinition" || claims.declares(object).is_some()
+    object.id.kind == "CustomResourceDefinition"
+        || claims.declares(object).is_some()
+        || !claims.implied_scopes(object).is_empty()
 }

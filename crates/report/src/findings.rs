@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::quote;
 use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
-use federate_repo::Repo;
+use federate_repo::{Locator, Repo};
 use federate_yaml::Position;
 
 /// The page of the book that explains every finding, with a section for each code.
@@ -81,9 +81,9 @@ fn follows(code: &str) -> u8 {
 
 /// The findings for scripts.
 pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
-    let mut search = SEARCH;
+    let mut search = Search::new(repo);
     let row = |finding: &Finding| {
-        let at = position(repo, finding, &mut search);
+        let at = search.position(finding);
         Row {
             severity: finding.severity,
             code: finding.code,
@@ -104,7 +104,7 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
 pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
-    let mut search = SEARCH;
+    let mut search = Search::new(repo);
     let shown = chosen(findings);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
@@ -145,28 +145,41 @@ fn page(code: &str) -> String {
     format!("{PAGE}#{code}")
 }
 
-/// The place of a finding. `search` is how many bytes may still be parsed for it.
-fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Position> {
-    let origin = finding.origin.as_ref()?;
-    if origin.line == 0 {
-        return None;
+/// Searches the places of findings.
+struct Search<'r> {
+    repo: &'r Repo,
+    locator: Locator<'r>,
+    /// How many bytes may still be parsed.
+    left: usize,
+}
+
+impl<'r> Search<'r> {
+    fn new(repo: &'r Repo) -> Self {
+        Self { repo, locator: Locator::new(repo), left: SEARCH }
     }
-    if let Some(column) = finding.column {
-        return Some(Position { line: origin.line, column });
+
+    /// The place of a finding.
+    fn position(&mut self, finding: &Finding) -> Option<Position> {
+        let origin = finding.origin.as_ref()?;
+        if origin.line == 0 {
+            return None;
+        }
+        if let Some(column) = finding.column {
+            return Some(Position { line: origin.line, column });
+        }
+        let Some(left) = self.left.checked_sub(self.locator.unparsed(&origin.file)) else {
+            return Some(Position { line: origin.line, column: 1 });
+        };
+        self.left = left;
+        // The name says more about an object than its first line.
+        let pointer = match finding.pointer.as_str() {
+            "" if finding.object.is_some() => "/metadata/name",
+            pointer => pointer,
+        };
+        let at = self.locator.locate(origin, pointer);
+        let within = finding.text_line.and_then(|line| line_within(self.repo, &origin.file, at, line));
+        Some(within.unwrap_or(at))
     }
-    let size = repo.texts.get(&origin.file).map_or(0, |text| text.len());
-    let Some(rest) = search.checked_sub(size) else {
-        return Some(Position { line: origin.line, column: 1 });
-    };
-    *search = rest;
-    // The name says more about an object than its first line.
-    let pointer = match finding.pointer.as_str() {
-        "" if finding.object.is_some() => "/metadata/name",
-        pointer => pointer,
-    };
-    let at = repo.locate(origin, pointer);
-    let within = finding.text_line.and_then(|line| line_within(repo, &origin.file, at, line));
-    Some(within.unwrap_or(at))
 }
 
 /// The place of a line within a value; only in a literal block does each line have its own place.
@@ -189,7 +202,7 @@ fn one(
     finding: &Finding,
     dialects: Dialects,
     renderer: &Renderer,
-    search: &mut usize,
+    search: &mut Search<'_>,
 ) -> String {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
@@ -198,7 +211,7 @@ fn one(
     let mut group =
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
-        let at = position(repo, finding, search);
+        let at = search.position(finding);
         let line =
             at.and_then(|at| quote::line(&origin.file, repo.texts.get(&origin.file)?, at.line, dialects));
         group = match (at, line) {

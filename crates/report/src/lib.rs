@@ -7,6 +7,7 @@ pub mod diff;
 pub mod drift;
 pub mod explanation;
 pub mod findings;
+pub mod kept;
 pub mod plan;
 mod quote;
 pub mod table;

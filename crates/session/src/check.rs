@@ -104,7 +104,10 @@ impl Session {
             ));
         }
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
-        if !repo.claimed.iter().any(|claimed| places(claimed.role)) && self.plan().placements.is_empty() {
+        if !repo.templates.is_empty()
+            && !repo.claimed.iter().any(|claimed| places(claimed.role))
+            && self.plan().placements.is_empty()
+        {
             let help = "add a policy, for example `PropagationPolicy` of `policy.karmada.io/v1alpha1`, or set \
                         `unplaced: everywhere` in federate.yaml";
             found.push(whole(

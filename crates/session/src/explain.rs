@@ -101,6 +101,12 @@ impl Session {
         Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near })
     }
 
+    /// Whether an object belongs to a control plane, and no decision depends on it.
+    pub fn stays_on_control_plane(&self, object: &ObjectRef) -> bool {
+        let own = self.repo().claimed.iter().filter(|claimed| claimed.role == Role::ControlPlane);
+        own.map(|claimed| &claimed.object.id).any(|id| id == object)
+    }
+
     /// What a policy places, or an override policy changes.
     pub fn explain_policy(&self, policy: &ObjectRef) -> Option<ExplainedPolicy> {
         let claimed = self.repo().claimed.iter().find(|claimed| claimed.object.id == *policy)?;

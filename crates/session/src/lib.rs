@@ -30,6 +30,7 @@ mod explain;
 mod facts;
 mod keeps_out;
 mod kind_name;
+mod known_kinds;
 mod lost;
 #[cfg(feature = "live")]
 mod members;

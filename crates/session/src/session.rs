@@ -11,9 +11,10 @@ use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::config::Unplaced;
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Role, Source};
 use federate_report::findings;
 
+use crate::known_kinds::KnownKinds;
 use crate::lost::{self, LossTimes, Lost};
 use crate::release;
 use crate::without::ExcludingSource;
@@ -82,6 +83,8 @@ impl Options {
 /// An opened repo with its inventory. Plan, manifests and findings are computed once, on first use.
 pub struct Session {
     dialects: Dialects,
+    /// The dialects with what was observed when the repo was loaded.
+    known: KnownKinds,
     repo: Repo,
     clusters: Vec<Cluster>,
     settings: Settings,
@@ -115,23 +118,23 @@ pub enum Update {
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
-        let dialects = options.dialects;
+        let known = KnownKinds::new(options.dialects, &options.observed);
         let output = options.output.as_deref();
         let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &dialects),
-            None => federate_repo::load(source, output, &dialects),
+            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &known),
+            None => federate_repo::load(source, output, &known),
         };
-        Self::of(loaded, options)
+        Self::of(loaded, known.clone(), options)
     }
 
     /// Like `open`, over files in memory, in any order.
     pub fn of_files(files: Vec<File>, config: Config, options: Options) -> Self {
-        let dialects = options.dialects;
-        let loaded = federate_repo::load_bytes(files, config, &dialects);
-        Self::of(loaded, options)
+        let known = KnownKinds::new(options.dialects, &options.observed);
+        let loaded = federate_repo::load_bytes(files, config, &known);
+        Self::of(loaded, known.clone(), options)
     }
 
-    fn of(mut loaded: Loaded<'_>, options: Options) -> Self {
+    fn of(mut loaded: Loaded<'_>, known: KnownKinds, options: Options) -> Self {
         let Options {
             dialects,
             output,
@@ -181,6 +184,7 @@ impl Session {
         let kept = Mutex::new(None);
         let mut session = Self {
             dialects,
+            known,
             repo,
             clusters,
             settings,
@@ -197,7 +201,7 @@ impl Session {
             planned,
             rendering,
         };
-        session.settings.previous = Previous::new(session.evicted(previous));
+        session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));
         session
     }
 
@@ -214,7 +218,7 @@ impl Session {
         let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
         let update = match folder.or_else(|| self.reload_reason(&files)) {
             Some(reason) => Err(reason),
-            None => self.repo.update(&files, &self.dialects),
+            None => self.repo.update(&files, &self.known),
         };
         let update =
             update.and_then(|templates| match self.names_release(|object| templates.contains(&object.id)) {
@@ -256,12 +260,34 @@ impl Session {
 
     /// Replaces the scheduler's memory.
     pub fn remember(&mut self, previous: Plan) {
-        let previous = Previous::new(self.evicted(previous));
+        let previous = Previous::new(self.evicted(self.rescoped(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(kept)) = self.kept.get_mut() {
             kept.remember(&before, &self.settings.previous);
         }
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
+    /// made, or be unknown now.
+    fn rescoped(&self, mut plan: Plan) -> Plan {
+        let mut renamed = false;
+        for row in &mut plan.placements {
+            let namespace = match row.object.namespace.as_deref() {
+                None => Some("default".to_owned()),
+                Some("default") => None,
+                Some(_) => continue,
+            };
+            let other = ObjectRef { namespace, ..row.object.clone() };
+            if self.repo.template(&row.object).is_none() && self.repo.template(&other).is_some() {
+                row.object = other;
+                renamed = true;
+            }
+        }
+        if renamed {
+            plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
+        }
+        plan
     }
 
     /// Returns what decisions read in the member clusters.
@@ -436,9 +462,13 @@ impl Session {
         // A template that is placed nowhere may have another finding that says why. What would follow an object that is
         // on no cluster is unschedulable with it, but not placed either.
         let says_why = |code: &str| WHY_UNMATCHED.contains(&code) || (by_config && code == "unschedulable");
+        // It may be a policy with a mistyped kind, which is not among the templates.
+        let own = if fails(UNMATCHED) { self.repo.claimed.as_slice() } else { &[] };
+        let own = own.iter().filter(|claimed| claimed.role == Role::ControlPlane);
+        let misspelt: BTreeSet<&ObjectRef> = own.map(|claimed| &claimed.object.id).collect();
         let is_unmatched = |finding: &Finding| {
             let object = finding.object.as_ref().filter(|_| says_why(finding.code));
-            object.is_some_and(|id| unmatched.binary_search(id).is_ok())
+            object.is_some_and(|id| unmatched.binary_search(id).is_ok() || misspelt.contains(id))
         };
         for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
             let of_template = finding.code == UNMATCHED || is_unmatched(finding);

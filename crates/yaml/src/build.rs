@@ -6,7 +6,7 @@
 use super::alias::Aliases;
 use super::events::{MAX_DEPTH, is_merge, parser, position};
 use super::scalar::{self, Plain};
-use super::{Error, Position, repair, syntax, tag};
+use super::{Error, Position, Warning, WarningKind, repair, syntax, tag};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
@@ -27,7 +27,11 @@ pub(super) struct Builder<'a> {
     /// The line of each key in every open mapping (0 if it came from a merge key).
     key_lines: Vec<u32>,
     /// The duplicate keys of the document.
-    duplicates: Vec<Error>,
+    duplicates: Vec<Warning>,
+    /// The lines of the items of the document's `items`.
+    item_lines: Vec<u32>,
+    /// Whether the next sequence is the document's `items`.
+    at_items: bool,
     depth: usize,
     /// Whether the last error can be repaired with spaces.
     lacks_spaces: bool,
@@ -35,10 +39,22 @@ pub(super) struct Builder<'a> {
 
 /// The next item of a text.
 pub(super) enum Next {
-    /// A document: the line of its first node, and its value or the errors.
-    Document(u32, Result<Value, Vec<Error>>),
+    /// A document.
+    Document(Built),
     /// The end of the text.
     End,
+}
+
+/// A document of a text.
+pub(super) struct Built {
+    /// The line of its first node.
+    pub(super) line: u32,
+    /// Its value, or why it has none.
+    pub(super) value: Result<Value, Error>,
+    /// What `kubectl` reads differently than it looks.
+    pub(super) warnings: Vec<Warning>,
+    /// The lines of the items of its `items`.
+    pub(super) item_lines: Vec<u32>,
 }
 
 type Spanned<'a> = (Event<'a>, Span);
@@ -52,6 +68,8 @@ impl<'a> Builder<'a> {
             aliases: Aliases::default(),
             key_lines: Vec::new(),
             duplicates: Vec::new(),
+            item_lines: Vec::new(),
+            at_items: false,
             depth: 0,
             lacks_spaces: false,
         }
@@ -64,27 +82,32 @@ impl<'a> Builder<'a> {
                 Ok((Event::DocumentStart(..), _)) => break,
                 Ok((Event::StreamEnd, _)) => return Next::End,
                 Ok(_) => {}
-                Err(error) => return Next::Document(error.at.line, Err(vec![error])),
+                Err(error) => {
+                    let line = error.at.line;
+                    let value = Err(error);
+                    return Next::Document(Built {
+                        line,
+                        value,
+                        warnings: Vec::new(),
+                        item_lines: Vec::new(),
+                    });
+                }
             }
         }
         self.depth = 0;
         self.aliases = Aliases::default();
         self.key_lines.clear();
+        self.duplicates.clear();
+        self.item_lines.clear();
+        self.at_items = false;
         let mut line = 0;
-        let result = self.event().and_then(|event| {
+        let value = self.event().and_then(|event| {
             line = self.position(&event.1).line;
             self.node(event)
         });
-        let mut errors = std::mem::take(&mut self.duplicates);
-        let value = match result {
-            Ok(value) if errors.is_empty() => Ok(value),
-            Ok(_) => Err(errors),
-            Err(error) => {
-                errors.push(error);
-                Err(errors)
-            }
-        };
-        Next::Document(line, value)
+        let warnings = std::mem::take(&mut self.duplicates);
+        let item_lines = std::mem::take(&mut self.item_lines);
+        Next::Document(Built { line, value, warnings, item_lines })
     }
 
     fn event(&mut self) -> Result<Spanned<'a>, Error> {
@@ -167,12 +190,18 @@ impl<'a> Builder<'a> {
     }
 
     fn sequence(&mut self) -> Result<Value, Error> {
+        let is_list = std::mem::take(&mut self.at_items);
         let mut items = Vec::new();
         loop {
-            match self.event()? {
-                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
-                event => items.push(self.node(event)?),
+            let event = self.event()?;
+            if matches!(event.0, Event::SequenceEnd) {
+                return Ok(Value::Array(items));
             }
+            if is_list {
+                let line = self.position(&event.1).line;
+                self.item_lines.push(line);
+            }
+            items.push(self.node(event)?);
         }
     }
 
@@ -192,6 +221,10 @@ impl<'a> Builder<'a> {
                 event => {
                     let key = self.key(event, &span)?;
                     let next = self.event()?;
+                    if self.depth == 1 && key == "items" {
+                        self.item_lines.clear();
+                        self.at_items = matches!(next.0, Event::SequenceStart(..));
+                    }
                     let value = self.node(next)?;
                     self.insert(&mut map, base, key, value, &span)?;
                 }
@@ -222,8 +255,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The key already exists: from a merge key, which it overrides, or as a duplicate.
+    /// The key already exists: from a merge key, which it overrides, or as a duplicate. The last one counts, as in
+    /// `kubectl`.
     fn again(&mut self, map: &Map<String, Value>, base: usize, key: &str, span: &Span) -> Result<(), Error> {
+        if self.duplicates.len() == MAX_DUPLICATES {
+            return Ok(());
+        }
         let at = self.position(span);
         let slot = map.keys().position(|other| other == key).unwrap_or_default();
         // The search above is work that the length of the text does not limit.
@@ -234,11 +271,8 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         *line = first;
-        let error = Error { at, message: duplicate(key, first, at.line) };
-        if self.duplicates.len() == MAX_DUPLICATES {
-            return Err(error);
-        }
-        self.duplicates.push(error);
+        let message = duplicate(key, first, at.line);
+        self.duplicates.push(Warning { kind: WarningKind::DuplicateKey, at, message });
         Ok(())
     }
 

@@ -12,8 +12,16 @@ use std::fmt;
 /// Longer text is left to the YAML parser, which limits what it builds.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The values of `text` and their positions in bytes, if it is JSON.
-pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
+/// A value in a text.
+pub(super) struct Read {
+    /// Its position in bytes.
+    pub(super) start: usize,
+    /// The value.
+    pub(super) value: Value,
+}
+
+/// The values of `text`, if it is JSON.
+pub(super) fn read(text: &str) -> Option<Vec<Read>> {
     if text.len() > MAX_BYTES || !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
     }
@@ -22,10 +30,55 @@ pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     while !rest.is_empty() {
         let mut reader = serde_json::Deserializer::from_str(rest).into_iter::<Exact>();
         let value = reader.next()?.ok()?.0;
-        values.push((text.len() - rest.len(), value));
+        values.push(Read { start: text.len() - rest.len(), value });
         rest = rest.get(reader.byte_offset()..)?.trim_ascii_start();
     }
     Some(values)
+}
+
+/// The line of each item of `items` in the object at the start of valid JSON, whose first line has the number
+/// `line`.
+pub(super) fn item_lines(text: &str, mut line: u32) -> Vec<u32> {
+    let mut lines = Vec::new();
+    let (mut depth, mut in_text, mut escaped) = (0_u32, false, false);
+    // Where the last text started, and whether it is the key `items` and what follows it is its list.
+    let (mut text_start, mut after_key, mut in_items, mut expects_item) = (0, false, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        line += u32::from(byte == b'\n');
+        if in_text {
+            in_text = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            if !in_text && depth == 1 {
+                after_key = text.get(text_start..at) == Some("\"items");
+            }
+            continue;
+        }
+        if expects_item && !byte.is_ascii_whitespace() && byte != b']' {
+            lines.push(line);
+            expects_item = false;
+        }
+        match byte {
+            b'"' => (in_text, text_start) = (true, at),
+            b'{' | b'[' => {
+                (in_items, expects_item) = match (depth, byte) {
+                    (1, b'[') => (after_key, after_key),
+                    _ => (in_items, false),
+                };
+                depth += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                match depth {
+                    0 => return lines,
+                    1 if in_items => return lines,
+                    _ => {}
+                }
+            }
+            b',' => expects_item = in_items && depth == 2,
+            _ => {}
+        }
+    }
+    lines
 }
 
 /// A JSON value with numbers as `kubectl` prints them, and without duplicate keys.

@@ -4,9 +4,9 @@
 //! both, and recorded cases verify them (`tests/conformance/yaml`). An event parser handles the syntax; the
 //! interpretation of scalars, tags, keys, anchors and merge keys is implemented here.
 //!
-//! Deliberate differences: duplicate keys are errors; documents after `...`, or after a `---` with content on
-//! its line, are read instead of dropped; `%` directives may precede `---`; files, nesting, aliases and
-//! values are limited. Not supported, although `kubectl` accepts them: NEL, LS and PS as line breaks, `"\'"`,
+//! What `kubectl` reads differently than it looks is a [`Warning`]: of duplicate keys the last one counts, and what
+//! follows `...` is not read up to the next `---`. Deliberate differences: files, nesting, aliases and values are
+//! limited. Not supported, although `kubectl` accepts them: NEL, LS and PS as line breaks, `"\'"`,
 //! and a block scalar that is not indented.
 
 mod alias;
@@ -25,6 +25,8 @@ mod stream;
 mod syntax;
 mod tag;
 
+pub use locate::Positions;
+
 use serde_json::Value;
 
 /// One document of a YAML stream, as the JSON value that `kubectl` gets.
@@ -36,6 +38,8 @@ pub struct Document {
     pub line: u32,
     /// The value.
     pub value: Value,
+    /// The line of each item of `items`, if that is a list of the document.
+    pub item_lines: Vec<u32>,
 }
 
 /// A position in a text.
@@ -57,6 +61,26 @@ pub struct Error {
     pub message: String,
 }
 
+/// What `kubectl` reads differently than it looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// The position.
+    pub at: Position,
+    /// What is read, and why.
+    pub message: String,
+}
+
+/// The subject of a [`Warning`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarningKind {
+    /// A key that a mapping has twice.
+    DuplicateKey,
+    /// A document that is not read.
+    UnreadDocument,
+}
+
 /// The content of a stream: the valid documents, and an error for each invalid one.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
@@ -64,6 +88,8 @@ pub struct Stream {
     pub documents: Vec<Document>,
     /// The errors in order.
     pub errors: Vec<Error>,
+    /// The warnings in order.
+    pub warnings: Vec<Warning>,
 }
 
 /// Reads a stream of documents.
@@ -79,12 +105,12 @@ pub fn find_conflict(bytes: &[u8]) -> Option<Error> {
 /// The position of the value at `pointer` (a JSON pointer) in document `index`: that of its key for the entry
 /// of a mapping. `None` if the value does not exist.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    locate::locate(bytes, index, pointer, false)
+    Positions::new(bytes).locate(index, pointer)
 }
 
 /// Like `locate`, or the position of the closest existing parent.
 pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    locate::locate(bytes, index, pointer, true)
+    Positions::new(bytes).locate_nearest(index, pointer)
 }
 
 /// Whether [`write()`] writes a text without quotes.

@@ -1,60 +1,108 @@
 //! Finds the position of the value at a JSON pointer, for messages.
 //!
-//! The document is parsed again into a tree of positions. Aliases and merge keys are followed, so that the
+//! Documents are parsed again into trees of positions. Aliases and merge keys are followed, so that the
 //! position is where the value is written, not where it is repeated.
 
 use super::events::{self, MAX_DEPTH};
 use super::stream::{self, Chunk};
-use super::{Position, Stream, json, repair, scalar, tag};
+use super::{Position, json, repair, scalar, tag};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// The largest number of merge keys that one search follows.
 const MAX_MERGES: u32 = 10_000;
 
-/// See [`super::locate`] and, with `nearest`, [`super::locate_nearest`].
-pub(super) fn locate(bytes: &[u8], index: u32, pointer: &str, nearest: bool) -> Option<Position> {
-    let mut next = 0;
-    for chunk in stream::chunks(bytes) {
-        let first = next;
-        stream::read_chunk(&chunk, &mut next, &mut Stream::default());
-        if index < next {
-            return locate_in(&chunk, index - first, pointer, nearest);
-        }
-    }
-    None
+/// The positions of values in a file, for many searches: the file and each of its documents are parsed once.
+pub struct Positions<'a> {
+    chunks: Vec<IndexedChunk<'a>>,
 }
 
-fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str, nearest: bool) -> Option<Position> {
-    let text = stream::text(chunk).ok()?;
-    let nth = usize::try_from(nth).ok()?;
-    let (text, first_line, nth) = match json::read(text) {
-        Some(values) => {
-            let (start, _) = values.get(nth)?;
-            let end = values.get(nth + 1).map_or(text.len(), |(start, _)| *start);
-            (text.get(*start..end)?, chunk.first_line + stream::lines(text.get(..*start)?.as_bytes()), 0)
-        }
-        None => (text, chunk.first_line, nth),
-    };
-    let text = repair::repaired(text)?;
-    let mut tree = Tree::new(&text, first_line);
-    for _ in 0..=nth {
-        while !matches!(tree.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
+/// The documents between two separator lines.
+struct IndexedChunk<'a> {
+    chunk: Chunk<'a>,
+    /// The index of the first document.
+    first: u32,
+    /// The documents, as far as they can be parsed.
+    documents: OnceCell<Vec<Option<NodeTree>>>,
+}
+
+impl<'a> Positions<'a> {
+    /// The positions in a file.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let mut next = 0;
+        let chunks = stream::chunks(bytes).into_iter().map(|chunk| {
+            let first = next;
+            next += documents_in(&chunk);
+            IndexedChunk { chunk, first, documents: OnceCell::new() }
+        });
+        Self { chunks: chunks.collect() }
     }
-    let (event, span) = tree.event()?;
-    let root = tree.node(&event, &span)?;
-    tree.follow(root, pointer, nearest)
+
+    /// The position of the value at `pointer` in document `index`; see [`locate`](super::locate()).
+    pub fn locate(&self, index: u32, pointer: &str) -> Option<Position> {
+        self.tree(index)?.follow(pointer, false)
+    }
+
+    /// Like `locate`, or the position of the closest existing parent.
+    pub fn locate_nearest(&self, index: u32, pointer: &str) -> Option<Position> {
+        self.tree(index)?.follow(pointer, true)
+    }
+
+    fn tree(&self, index: u32) -> Option<&NodeTree> {
+        let after = self.chunks.partition_point(|indexed| indexed.first <= index);
+        let indexed = self.chunks.get(after.checked_sub(1)?)?;
+        let documents = indexed.documents.get_or_init(|| trees(&indexed.chunk));
+        documents.get(usize::try_from(index - indexed.first).ok()?)?.as_ref()
+    }
+}
+
+/// How many documents a chunk counts as. Only JSON can have several.
+fn documents_in(chunk: &Chunk<'_>) -> u32 {
+    let values = stream::text(chunk).ok().and_then(json::read).map_or(1, |values| values.len());
+    u32::try_from(values).unwrap_or(u32::MAX).max(1)
+}
+
+/// The nodes of each document of a chunk.
+fn trees(chunk: &Chunk<'_>) -> Vec<Option<NodeTree>> {
+    let Ok(text) = stream::text(chunk) else { return Vec::new() };
+    let Some(values) = json::read(text) else { return vec![read_tree(text, chunk.first_line)] };
+    let starts: Vec<usize> = values.iter().map(|read| read.start).collect();
+    let (mut line, mut from) = (chunk.first_line, 0);
+    let mut trees = Vec::with_capacity(starts.len());
+    for (nth, start) in starts.iter().enumerate() {
+        let end = starts.get(nth + 1).copied().unwrap_or(text.len());
+        line += stream::lines(text.as_bytes().get(from..*start).unwrap_or_default());
+        from = *start;
+        trees.push(text.get(*start..end).and_then(|text| read_tree(text, line)));
+    }
+    trees
+}
+
+/// The nodes of the first document of a text.
+fn read_tree(text: &str, first_line: u32) -> Option<NodeTree> {
+    let text = repair::repaired(text)?;
+    let mut reader = Reader::new(&text, first_line);
+    while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
+    let (event, span) = reader.event()?;
+    let root = reader.node(&event, &span)?;
+    Some(NodeTree { nodes: reader.nodes, root })
 }
 
 /// The nodes of a document, by index.
-struct Tree<'a> {
+struct NodeTree {
+    nodes: Vec<Node>,
+    root: usize,
+}
+
+/// Reads the nodes of a document.
+struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     first_line: u32,
     nodes: Vec<Node>,
     /// The node of each anchor.
     anchors: BTreeMap<usize, usize>,
     depth: usize,
-    merges: u32,
 }
 
 struct Node {
@@ -76,7 +124,7 @@ struct Entry {
     value: usize,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> Reader<'a> {
     fn new(text: &'a str, first_line: u32) -> Self {
         Self {
             parser: events::parser(text),
@@ -84,7 +132,6 @@ impl<'a> Tree<'a> {
             nodes: Vec::new(),
             anchors: BTreeMap::new(),
             depth: 0,
-            merges: 0,
         }
     }
 
@@ -147,13 +194,16 @@ impl<'a> Tree<'a> {
             entries.push(Entry { key, at: self.position(&span), value });
         }
     }
+}
 
-    /// The position of the value at `pointer` below `root`, or with `nearest` that of its closest parent.
-    fn follow(&mut self, root: usize, pointer: &str, nearest: bool) -> Option<Position> {
-        let mut at = self.nodes.get(root)?.at;
-        let mut node = root;
+impl NodeTree {
+    /// The position of the value at `pointer`, or with `nearest` that of its closest parent.
+    fn follow(&self, pointer: &str, nearest: bool) -> Option<Position> {
+        let mut at = self.nodes.get(self.root)?.at;
+        let mut node = self.root;
+        let mut merges = 0;
         for step in pointer.split('/').skip(1) {
-            match self.step(node, &crate::pointer::unescape(step)) {
+            match self.step(node, &crate::pointer::unescape(step), &mut merges) {
                 Some(found) => (at, node) = found,
                 None if nearest => break,
                 None => return None,
@@ -162,14 +212,14 @@ impl<'a> Tree<'a> {
         Some(at)
     }
 
-    fn step(&mut self, node: usize, step: &str) -> Option<(Position, usize)> {
+    fn step(&self, node: usize, step: &str, merges: &mut u32) -> Option<(Position, usize)> {
         let node = self.target(node)?;
         match &self.nodes.get(node)?.kind {
             Kind::Sequence(items) => {
                 let item = *items.get(step.parse::<usize>().ok()?)?;
                 Some((self.nodes.get(item)?.at, item))
             }
-            _ => self.entry(node, step, 0),
+            _ => self.entry(node, step, 0, merges),
         }
     }
 
@@ -182,28 +232,29 @@ impl<'a> Tree<'a> {
     }
 
     /// The effective entry for a key in a mapping: the last one.
-    fn entry(&mut self, mapping: usize, wanted: &str, depth: usize) -> Option<(Position, usize)> {
-        self.merges += 1;
-        if depth > MAX_DEPTH || self.merges > MAX_MERGES {
+    fn entry(
+        &self,
+        mapping: usize,
+        wanted: &str,
+        depth: usize,
+        merges: &mut u32,
+    ) -> Option<(Position, usize)> {
+        *merges += 1;
+        if depth > MAX_DEPTH || *merges > MAX_MERGES {
             return None;
         }
         let mapping = self.target(mapping)?;
         let Kind::Mapping(entries) = &self.nodes.get(mapping)?.kind else { return None };
-        let found: Vec<_> = entries
-            .iter()
-            .rev()
-            .filter(|entry| entry.key.as_deref().is_none_or(|key| key == wanted))
-            .map(|entry| (entry.key.is_some(), entry.at, entry.value))
-            .collect();
-        for (explicit, at, value) in found {
-            if explicit {
-                return Some((at, value));
+        let found = entries.iter().rev().filter(|entry| entry.key.as_deref().is_none_or(|key| key == wanted));
+        for entry in found {
+            if entry.key.is_some() {
+                return Some((entry.at, entry.value));
             }
-            let sources = match &self.nodes.get(value)?.kind {
-                Kind::Sequence(items) => items.clone(),
-                _ => vec![value],
+            let sources = match &self.nodes.get(entry.value)?.kind {
+                Kind::Sequence(items) => items.as_slice(),
+                _ => std::slice::from_ref(&entry.value),
             };
-            let merged = sources.into_iter().find_map(|source| self.entry(source, wanted, depth + 1));
+            let merged = sources.iter().find_map(|source| self.entry(*source, wanted, depth + 1, merges));
             if merged.is_some() {
                 return merged;
             }

@@ -4,9 +4,9 @@
 //! is parsed, so that an error in one document does not affect the others. Text that starts like JSON is
 //! parsed as JSON if it is valid, otherwise as YAML.
 
-use super::build::{Builder, Next};
 use super::conflict::find_conflict;
-use super::{Document, Error, Position, Stream, json, repair};
+use super::build::{Builder, Built, Next};
+use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
 
 /// The largest file, in bytes.
 const MAX_BYTES: usize = 64 << 20;
@@ -60,14 +60,16 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
         *index += 1;
         return;
     }
-    match text(chunk) {
+    match text(chunk).and_then(|text| misplaced(text, chunk.first_line).map_or(Ok(text), Err)) {
         Ok(text) => match json::read(text) {
             Some(values) => {
                 let (mut line, mut from) = (chunk.first_line + 1, 0);
-                for (start, value) in values {
+                for json::Read { start, value } in values {
                     line += lines(text.as_bytes().get(from..start).unwrap_or_default());
                     from = start;
-                    push(stream, index, line, value);
+                    let own = text.get(start..).filter(|_| value.get("items").is_some());
+                    let item_lines = own.map(|own| json::item_lines(own, line)).unwrap_or_default();
+                    push(stream, index, Document { index: *index, line, value, item_lines });
                 }
             }
             None => read_yaml(text, chunk.first_line, index, stream),
@@ -80,34 +82,59 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
     *index = (*index).max(first + 1);
 }
 
-fn push(stream: &mut Stream, index: &mut u32, line: u32, value: serde_json::Value) {
-    if !value.is_null() {
-        stream.documents.push(Document { index: *index, line, value });
+fn push(stream: &mut Stream, index: &mut u32, document: Document) {
+    if !document.value.is_null() {
+        stream.documents.push(document);
     }
     *index += 1;
 }
 
+/// What `kubectl` refuses in a text between two separators: content on the line of a `---`, and directives without a
+/// document.
+fn misplaced(text: &str, first_line: u32) -> Option<Error> {
+    let at = |line: usize| super::events::position(first_line, line, 0);
+    if only_directives(text.as_bytes()) {
+        let before = text.lines().take_while(|line| !line.starts_with('%')).count();
+        let message =
+            "kubectl reads this directive as a document of its own, which has no content: remove the line";
+        return Some(Error { at: at(before + 1), message: message.to_owned() });
+    }
+    // The separators that it accepts are not in the text.
+    let (line, _) = text.lines().enumerate().find(|(_, line)| line.starts_with("---"))?;
+    let message = "kubectl refuses content on the line of `---`: write it on the next line";
+    Some(Error { at: at(line + 1), message: message.to_owned() })
+}
+
 fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {
-    let (first, before) = (*index, stream.documents.len());
     let mut builder = Builder::new(text, first_line);
-    while let Next::Document(line, result) = builder.next() {
-        match result {
-            Ok(value) => push(stream, index, line, value),
-            Err(mut errors) => {
-                if builder.lacks_spaces()
-                    && let Some(text) = repair::repaired(text)
-                {
-                    *index = first;
-                    stream.documents.truncate(before);
-                    return read_yaml(&text, first_line, index, stream);
-                }
-                errors.sort_by_key(|error| error.at);
-                stream.errors.append(&mut errors);
-                *index += 1;
-                return;
+    let Next::Document(Built { line, value, warnings, item_lines }) = builder.next() else { return };
+    match value {
+        Ok(value) => {
+            stream.warnings.extend(warnings);
+            push(stream, index, Document { index: *index, line, value, item_lines });
+            stream.warnings.extend(unread_document(&mut builder));
+        }
+        Err(error) => {
+            if builder.lacks_spaces()
+                && let Some(text) = repair::repaired(text)
+            {
+                return read_yaml(&text, first_line, index, stream);
             }
+            stream.warnings.extend(warnings);
+            stream.errors.push(error);
+            *index += 1;
         }
     }
+}
+
+/// The warning about a document that follows the first one of a text. `kubectl` reads only that.
+fn unread_document(builder: &mut Builder<'_>) -> Option<Warning> {
+    let Next::Document(Built { line, value: Ok(value), .. }) = builder.next() else { return None };
+    let message =
+        "kubectl does not read what follows `...` up to the next `---`, so this document is left out";
+    let at = Position { line, column: 1 };
+    let kind = WarningKind::UnreadDocument;
+    (!value.is_null()).then(|| Warning { kind, at, message: message.to_owned() })
 }
 
 /// The text of a chunk: UTF-8 without the characters that YAML does not allow.
@@ -151,14 +178,9 @@ fn forbidden(text: &str) -> Option<(usize, char)> {
 pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut line, mut from) = (0, 0u32, 0);
-    let mut directives = false;
     while let Some((at, end)) = separator(bytes, from) {
         from = end;
         let body = bytes.get(start..at).unwrap_or_default();
-        directives = !directives && only_directives(body);
-        if directives {
-            continue;
-        }
         if !body.is_empty() || start > 0 {
             chunks.push(Chunk::new(body, start, line));
         }
@@ -199,7 +221,7 @@ fn find_dashes(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a text contains only directives (`%YAML 1.1`), which belong to the next document.
+/// Whether a text contains only directives (`%YAML 1.1`).
 fn only_directives(body: &[u8]) -> bool {
     let mut found = false;
     for line in without_mark(body).split(|&byte| byte == b'\n') {

@@ -52,8 +52,15 @@ fn an_error_in_one_document_leaves_the_others_alone() {
 fn marks_line_ends_tabs_and_directives_are_taken() {
     assert_eq!(one("\u{FEFF}a: 1\r\nb:\r\n- x\r\n"), json!({"a": 1, "b": ["x"]}));
     assert_eq!(one("a:\tb\t# c\n"), json!({"a": "b"}));
-    assert_eq!(one("%YAML 1.1\n# c\n---\na: 1\n"), json!({"a": 1}));
-    assert_eq!(one("%TAG !e! tag:yaml.org,2002:\n---\na: !e!str 1\n"), json!({"a": "1"}));
+    // `kubectl` splits a file before it reads directives, so that these have no document.
+    for text in ["%YAML 1.1\n# c\n---\na: 1\n", "%TAG !e! tag:yaml.org,2002:\n---\na: !e!str 1\n"] {
+        let stream = read(text.as_bytes());
+        assert_eq!(stream.errors.iter().map(|e| e.at.line).collect::<Vec<_>>(), [1]);
+        assert_eq!(stream.documents.len(), 1);
+    }
+    let after_end = read(b"a: 1\n...\n%YAML 1.1\n---\nb: 2\n");
+    assert!(after_end.errors.is_empty() && after_end.warnings.is_empty(), "{after_end:?}");
+    assert_eq!(after_end.documents.len(), 2);
     assert_eq!(one("--- {a: 1}\n"), json!({"a": 1}));
 }
 
@@ -75,13 +82,15 @@ fn json_is_read_with_the_same_numbers() {
         several.documents.iter().map(|d| (d.index, d.line)).collect::<Vec<_>>(),
         [(0, 1), (1, 2), (2, 4)]
     );
-    assert!(error("{\"a\": 1,\n\"a\": 2}").message.contains("first on line 1, again on line 2"));
+    let duplicate = read(b"{\"a\": 1,\n\"a\": 2}");
+    assert!(duplicate.warnings[0].message.contains("first on line 1, again on line 2"), "{duplicate:?}");
+    assert_eq!(duplicate.documents[0].value, json!({"a": 2}));
 }
 
 #[test]
 fn duplicate_keys_name_both_lines() {
     let stream = read(b"a:\n  image: x\n  b: {c: 1}\n  image: y\na: 2\n1: x\n\"1\": y\n");
-    let found: Vec<_> = stream.errors.iter().map(|e| (e.at.line, e.message.as_str())).collect();
+    let found: Vec<_> = stream.warnings.iter().map(|e| (e.at.line, e.message.as_str())).collect();
     assert_eq!(
         found,
         [
@@ -90,9 +99,11 @@ fn duplicate_keys_name_both_lines() {
             (7, "key `1` is defined twice in this mapping: first on line 6, again on line 7"),
         ]
     );
-    assert!(stream.documents.is_empty());
+    // The last one counts, as in `kubectl`.
+    assert_eq!(stream.documents[0].value, json!({"a": 2, "1": "y"}));
     assert_eq!(read("[\n---\n".repeat(5000).as_bytes()).errors.len(), 1001);
-    assert_eq!(read("a: 1\n".repeat(5000).as_bytes()).errors.len(), 101);
+    let many = read("a: 1\n".repeat(5000).as_bytes());
+    assert_eq!((many.errors.len(), many.warnings.len()), (0, 100));
 }
 
 #[test]
@@ -105,7 +116,44 @@ fn merge_keys_take_effect_where_they_stand() {
     assert_eq!(t("{\"<<\": 1}"), json!({"<<": 1}));
     assert_eq!(t("{x: 1, <<: *b, <<: *o}"), json!({"x": 1, "w": 2, "z": 2}));
     assert!(error("a: &a 1\nb: {<<: *a}\n").message.contains("merge key"));
-    assert!(error("a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n").message.contains("defined twice"));
+    let twice = read(b"a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n");
+    assert!(twice.warnings[0].message.contains("defined twice"), "{twice:?}");
+}
+
+#[test]
+fn what_follows_the_end_of_a_document_is_read_only_after_a_separator() {
+    let stream = read(b"a: 1\n...\nb: 2\n---\nc: 3\n");
+    let values: Vec<_> = stream.documents.iter().map(|d| (d.index, d.value.to_string())).collect();
+    assert_eq!(values, [(0, "{\"a\":1}".to_owned()), (1, "{\"c\":3}".to_owned())]);
+    let [warning] = stream.warnings.as_slice() else { panic!("{stream:?}") };
+    assert_eq!((warning.kind, warning.at.line), (WarningKind::UnreadDocument, 3));
+    assert!(read(b"a: 1\n...\n# nothing\n").warnings.is_empty());
+    assert_eq!(locate(b"a: 1\n...\nb: 2\n---\nc: 3\n", 1, "/c"), Some(Position { line: 5, column: 1 }));
+}
+
+#[test]
+fn content_on_the_line_of_a_separator_is_refused() {
+    let stream = read(b"a: 1\n---\n--- {b: 2}\n---\nc: 3\n");
+    assert_eq!(stream.errors.iter().map(|e| e.at.line).collect::<Vec<_>>(), [3]);
+    assert_eq!(stream.documents.len(), 2);
+    assert!(read(b"--- # a comment\na: 1\n").errors.is_empty());
+}
+
+#[test]
+fn the_items_of_a_list_have_lines() {
+    for text in [
+        "kind: List\nitems:\n- a: 1\n- [b]\n-\n  c: 3\n",
+        "{\"x\": [1, {\"items\": [2]}],\n\"items\":\n[{\"items\": [\n1]},\n\n3]}",
+    ] {
+        let document = read(text.as_bytes()).documents.remove(0);
+        let items = document.value["items"].as_array().unwrap().len();
+        let located: Vec<u32> = (0..items)
+            .map(|item| locate(text.as_bytes(), 0, &format!("/items/{item}")).unwrap().line)
+            .collect();
+        assert_eq!(document.item_lines, located, "{text}");
+    }
+    assert!(read(b"{\"items\": [], \"a\": [1]}").documents[0].item_lines.is_empty());
+    assert!(read(b"a: {items: [1]}").documents[0].item_lines.is_empty());
 }
 
 #[test]

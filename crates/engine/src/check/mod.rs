@@ -9,6 +9,7 @@ use federate_apiserver::served::Minor;
 use federate_dialect::{Plan, References};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_repo::Role;
 
 use super::Engine;
 
@@ -22,6 +23,7 @@ mod overrides;
 mod pods;
 mod rbac;
 mod releases;
+mod scopes;
 mod selectors;
 mod services;
 mod templates;
@@ -60,10 +62,12 @@ impl Engine<'_> {
         }
         let unused: Vec<Finding> = found.extract_if(.., |one| WITHOUT_EFFECT.contains(&one.code)).collect();
         let objects = self.repo.templates.par_iter().map(|template| &template.object);
-        let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
+        let mut misspelt: Vec<Finding> =
+            objects.filter_map(|object| self.misspelt(&defined, object)).collect();
+        misspelt.extend(self.unknown_own_kinds());
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 13] = [
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
             &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
             &|| keys::unread(self.repo, self.dialects),
             &|| objects::missing(self.repo, &references),
@@ -77,6 +81,7 @@ impl Engine<'_> {
             &|| releases::outdated(self.repo, &releases, &kinds),
             &|| overrides::containers(self.repo, &references),
             &|| builtin::unserved(self.repo, &kinds, &releases),
+            &|| scopes::assumed(self.repo, plan),
         ];
         found.par_extend(passes.par_iter().flat_map(|pass| pass()));
         unplaced::blame_errors(found);
@@ -94,7 +99,21 @@ impl Engine<'_> {
         );
     }
 
-    /// The finding about a template whose kind or API group is nearly one of a control plane or of Kubernetes.
+    /// The findings about objects in a group of a control plane that does not have their kind.
+    pub(crate) fn unknown_own_kinds(&self) -> Vec<Finding> {
+        let own = self.repo.claimed.iter().filter(|claimed| claimed.role == Role::ControlPlane);
+        let unknown = own
+            .map(|claimed| &claimed.object)
+            .filter(|object| self.dialects.scope(object.id.group(), &object.id.kind).is_none());
+        let mut unknown = unknown.peekable();
+        if unknown.peek().is_none() {
+            return Vec::new();
+        }
+        let defined = Defined::new(self.repo);
+        unknown.filter_map(|object| self.misspelt(&defined, object)).collect()
+    }
+
+    /// The finding about an object whose kind or API group is nearly one of a control plane or of Kubernetes.
     pub(crate) fn misspelt(&self, defined: &Defined, object: &Object) -> Option<Finding> {
         if defined.contains(object) {
             return None;

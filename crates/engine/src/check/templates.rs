@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use federate_apiserver::Kind;
 use federate_apiserver::lint::{Effect, Problem, VERSION, problems};
 use federate_kubernetes::kinds::scope;
+use federate_kubernetes::schema::check_metadata;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::{Repo, Role};
 
@@ -15,8 +16,11 @@ use federate_repo::{Repo, Role};
 pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
     let templates = repo.templates.par_iter().flat_map_iter(|template| {
         let object = &template.object;
+        if kinds.get(&object.body).is_none() {
+            return check_metadata(object);
+        }
         let problems = kinds.problems(&object.body, "").into_iter();
-        problems.map(move |problem| finding(object, problem, &by(&object.id)))
+        problems.map(|problem| finding(object, problem, &by(&object.id))).collect()
     });
     let mut found: Vec<Finding> = templates.collect();
     for claimed in &repo.claimed {

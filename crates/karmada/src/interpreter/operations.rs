@@ -1,7 +1,7 @@
 //! The operations of the scripts.
 
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_lua::{Answer, Argument, Call, Category, EmptyTable, Failure, LuaPool, repair};
+use federate_lua::{Answer, Argument, Call, Category, EmptyTable, Failure, LuaPool, Paths, repair};
 use serde_json::{Value, json};
 
 use super::results::{self, Checked};
@@ -34,9 +34,15 @@ impl Script<'_> {
     }
 
     /// The object that the script returns.
-    fn object(&self, arguments: &[Argument<'_>], references: &[&Value], now: Option<i64>) -> Checked {
+    fn object(
+        &self,
+        arguments: &[Argument<'_>],
+        references: &[&Value],
+        now: Option<i64>,
+        paths: Paths,
+    ) -> Checked {
         let mut object = self.table(arguments, now)?;
-        repair(&mut object, EmptyTable::Map, references);
+        repair(&mut object, EmptyTable::Map, references, paths)?;
         let first = references.first().copied().unwrap_or(&Value::Null);
         results::object(results::in_order(object, first))
     }
@@ -74,7 +80,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Value::Null,
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, EmptyTable::Map, &[]);
+                    repair(&mut table, EmptyTable::Map, &[], self.behaviour.script_paths)?;
                     results::requirements(&table)?
                 }
                 other => return Err(wrong_type("table", other.as_ref())),
@@ -89,7 +95,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Ok(Value::Null),
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, EmptyTable::List, &[]);
+                    repair(&mut table, EmptyTable::List, &[], self.behaviour.script_paths)?;
                     results::components(&table)
                 }
                 other => Err(wrong_type("table", other.as_ref())),
@@ -101,14 +107,24 @@ impl Interpreter<'_> {
     pub(crate) fn revised(&self, object: &Object, replicas: i64) -> Outcome {
         let body = &object.body;
         self.first(&object.id, Rule::Revision, |script| {
-            script.object(&[Argument::Value(body), Argument::Number(replicas)], &[body], self.now)
+            script.object(
+                &[Argument::Value(body), Argument::Number(replicas)],
+                &[body],
+                self.now,
+                self.behaviour.script_paths,
+            )
         })
     }
 
     /// The object that is sent instead of `desired`.
     pub(crate) fn retained(&self, desired: &Value, live: &Value, id: &ObjectRef) -> Outcome {
         self.first(id, Rule::Retention, |script| {
-            script.object(&[Argument::Value(desired), Argument::Value(live)], &[desired, live], self.now)
+            script.object(
+                &[Argument::Value(desired), Argument::Value(live)],
+                &[desired, live],
+                self.now,
+                self.behaviour.script_paths,
+            )
         })
     }
 
@@ -128,7 +144,7 @@ impl Interpreter<'_> {
         scripts.peek()?;
         let all: Result<Vec<Value>, Failed> = scripts.try_fold(Vec::new(), |mut all, script| {
             let found = script.table(&[Argument::Value(&object.body)], self.now).and_then(|mut table| {
-                repair(&mut table, EmptyTable::List, &[]);
+                repair(&mut table, EmptyTable::List, &[], self.behaviour.script_paths)?;
                 results::references(&table)
             });
             all.extend(found.map_err(|failure| script.failed(&failure))?);
@@ -141,7 +157,7 @@ impl Interpreter<'_> {
     pub(super) fn reflected(&self, object: &Object) -> Outcome {
         self.first(&object.id, Rule::StatusReflection, |script| {
             let mut status = script.table(&[Argument::Value(&object.body)], self.now)?;
-            repair(&mut status, EmptyTable::Map, &[]);
+            repair(&mut status, EmptyTable::Map, &[], self.behaviour.script_paths)?;
             Ok(status)
         })
     }
@@ -150,7 +166,7 @@ impl Interpreter<'_> {
     pub(super) fn aggregated(&self, object: &Object, items: Option<&Value>) -> Outcome {
         self.first(&object.id, Rule::StatusAggregation, |script| {
             let items = items.map_or(Argument::Nil, Argument::Value);
-            script.object(&[Argument::Value(&object.body), items], &[], self.now)
+            script.object(&[Argument::Value(&object.body), items], &[], self.now, self.behaviour.script_paths)
         })
     }
 }

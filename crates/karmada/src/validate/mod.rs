@@ -42,7 +42,13 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
             };
             check_by(rules, object, &schema::TAINT_POLICY, "invalid-policy")
         }
-        "FederatedResourceQuota" => crate::quota::validate(object),
+        "FederatedResourceQuota" => {
+            let mut found = crate::quota::validate(object);
+            if behaviour.long_quota_names == Admission::Accepts {
+                found.retain(|finding| finding.pointer != "/metadata/name");
+            }
+            found
+        }
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),
     }

@@ -27,7 +27,7 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
         preemption(refusals, &selectors);
     }
     suspension(refusals, &spec.field("suspension"));
-    failover(refusals, spec, behaviour.purge_modes);
+    failover(refusals, spec, behaviour);
 }
 
 fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
@@ -194,7 +194,7 @@ fn suspension(refusals: &mut Refusals<'_>, suspension: &Cursor<'_>) {
     }
 }
 
-fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, modes: PurgeModes) {
+fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     let failover = spec.field("failover");
     let application = failover.field("application");
     if application.present() && !propagates_dependencies(spec) {
@@ -205,11 +205,14 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, modes: PurgeModes) {
         );
     }
     let mode = application.field("purgeMode");
-    purge_mode(refusals, &mode, modes);
+    purge_mode(refusals, &mode, behaviour.purge_modes);
     let grace = application.field("gracePeriodSeconds");
     if grace.present() && !["", "Gracefully", "Graciously"].contains(&mode.text()) {
         let help = "remove `gracePeriodSeconds`, or set `purgeMode: Gracefully`";
         refusals.add(&grace, "`gracePeriodSeconds` is for `purgeMode: Gracefully` only", help);
+    }
+    if behaviour.alias_labels == Admission::Accepts {
+        return;
     }
     for side in [application, failover.field("cluster")] {
         for rule in side.field("statePreservation").field("rules").items() {

@@ -4,6 +4,7 @@
 
 use federate_dialect::release::{Release, Releases};
 use federate_kubernetes::Finding;
+use federate_lua::Paths;
 use federate_repo::{Config, Repo};
 
 mod gates;
@@ -54,6 +55,9 @@ pub(super) struct Behaviour {
     pub(super) purge_modes: PurgeModes,
     pub(super) cluster_failover: ClusterFailover,
     pub(super) no_execute: NoExecute,
+    pub(super) script_paths: Paths,
+    pub(super) alias_labels: Admission,
+    pub(super) long_quota_names: Admission,
 }
 
 impl Behaviour {
@@ -122,6 +126,12 @@ impl Behaviour {
             cluster_failover: r.pick(&[(15, 0)], ClusterFailover::ByFlag, ClusterFailover::ByPolicy),
             // §5
             no_execute: r.pick(&[(14, 0)], NoExecute::OfControlPlane, NoExecute::OfUsers),
+            // Row 27, §4
+            script_paths: r.pick(&[(13, 8), (14, 5), (15, 1), (16, 0)], Paths::Unescaped, Paths::Escaped),
+            // Row 28
+            alias_labels: r.pick(&[(15, 0)], Admission::Accepts, Admission::Refuses),
+            // Row 29
+            long_quota_names: r.pick(&[(14, 0)], Admission::Accepts, Admission::Refuses),
             // Rows 7, 10, 11, 24 and 25, §3: `lacking` has the fields and kinds.
         }
     }
@@ -164,6 +174,7 @@ impl Behaviour {
             (self.tolerations != other.tolerations, "tolerations that admission adds"),
             (self.region_without_capacity != other.region_without_capacity, "regions without capacity"),
             (self.deleting != other.deleting, "clusters that are being deleted"),
+            (self.script_paths != other.script_paths, "keys with dots in the results of scripts"),
             (!lacking::same_kinds(self.release, other.release), "the kinds that are workloads"),
         ];
         rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()

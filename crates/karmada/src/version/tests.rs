@@ -77,7 +77,7 @@ fn backports_count() {
 fn each_row_begins_with_its_release() {
     type Holds = fn(&Behaviour) -> bool;
     type Row = (u8, &'static [(&'static str, &'static str)], Holds);
-    let rows: [Row; 21] = [
+    let rows: [Row; 24] = [
         (1, &[("1.15.9", "1.16.0")], |b| b.division == Division::Webster),
         (2, &[("1.17.5", "1.18.0")], |b| b.model_estimate == ModelEstimate::ByNode),
         (3, &[("1.15.9", "1.16.0")], |b| b.zero_replicas == ZeroReplicas::Nowhere),
@@ -109,6 +109,13 @@ fn each_row_begins_with_its_release() {
         (20, &[("1.16.8", "1.17.0")], |b| b.foreign_selectors == Admission::Refuses),
         (23, &[("1.18.2", "1.19")], |b| b.purge_modes == PurgeModes::New),
         (24, &[("1.14.10", "1.15.0")], |b| b.cluster_failover == ClusterFailover::ByPolicy),
+        (
+            27,
+            &[("1.13.7", "1.13.8"), ("1.14.4", "1.14.5"), ("1.15.0", "1.15.1"), ("1.15.0", "1.16.0")],
+            |b| b.script_paths == Paths::Escaped,
+        ),
+        (28, &[("1.14.10", "1.15.0")], |b| b.alias_labels == Admission::Refuses),
+        (29, &[("1.13.10", "1.14.0")], |b| b.long_quota_names == Admission::Refuses),
     ];
     for (row, releases, holds) in rows {
         for (before, since) in releases {

@@ -16,7 +16,7 @@ use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
-use federate_repo::Template;
+use federate_repo::{Claimed, Repo, Template};
 
 pub(super) mod explain;
 mod json;
@@ -34,6 +34,16 @@ const AUTOSCALED: &str = "federation.kubernetes.io/hpa-target-cluster-list";
 /// Whether Federation v1 handles a template: it has annotations, or the repo is kept for Federation v1.
 pub(super) fn handles_template(template: &Template, implicit: bool) -> bool {
     handles(&template.object.id) && (implicit || is_annotated(&template.object))
+}
+
+/// Whether a repo has something of Federation v1: a cluster of its own kind, or annotations that it reads.
+pub(super) fn is_used(repo: &Repo) -> bool {
+    let is_cluster = |claimed: &Claimed| claimed.dialect == NAME && claimed.object.id.group() == "federation";
+    repo.claimed.iter().any(is_cluster)
+        || repo
+            .templates
+            .iter()
+            .any(|template| handles(&template.object.id) && is_annotated(&template.object))
 }
 
 /// Whether there is a controller for the kind.

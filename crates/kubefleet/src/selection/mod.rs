@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
-use federate_repo::Template;
+use federate_repo::{ImpliedScope, Template};
 
 pub(crate) mod api;
 mod hub;
@@ -268,6 +270,26 @@ fn the_namespace<'a>(hub: &Hub<'a>, selector: &ResourceSelector) -> Result<&'a s
         [] => Err(Reason::NamespaceNotFound(selector.name.clone())),
         several => Err(Reason::SeveralNamespaces(finding::list(several, 3))),
     }
+}
+
+/// The scopes of the kinds that a placement or an override selects by name: those of the whole cluster select
+/// cluster-scoped objects only, and those of a namespace the objects in it.
+pub(crate) fn implied_scopes(object: &Object) -> Vec<ImpliedScope> {
+    if object.id.group() != crate::PLACEMENT_GROUP {
+        return Vec::new();
+    }
+    let (scope, selectors) = match object.id.kind.as_str() {
+        "ClusterResourcePlacement" => (Scope::Cluster, "resourceSelectors"),
+        "ClusterResourceOverride" => (Scope::Cluster, "clusterResourceSelectors"),
+        "ResourcePlacement" | "ResourceOverride" => (Scope::Namespaced, "resourceSelectors"),
+        _ => return Vec::new(),
+    };
+    let selectors = object.at(&["spec", selectors]).and_then(Value::as_array);
+    let implied = |selector: &Value| {
+        let text = |key: &str| selector.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        ImpliedScope { group: text("group"), kind: text("kind"), scope }
+    };
+    selectors.into_iter().flatten().map(implied).collect()
 }
 
 #[cfg(test)]

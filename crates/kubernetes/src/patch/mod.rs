@@ -46,7 +46,7 @@ pub enum Error {
 /// How implementations of JSON patches differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// A replaced value must exist; the whole document can be added and replaced; there is no `test`.
+    /// A replaced value must exist, but for the empty key of a mapping; the whole document can be added and replaced; there is no `test`.
     #[default]
     Exact,
     /// Replacing a missing key of a mapping adds it; the whole document can only be replaced; `test`
@@ -136,6 +136,8 @@ pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) ->
                 _ => test(found, &value(), path),
             }
         }
+        // The key is taken to name the mapping itself, which exists.
+        "replace" if last.is_empty() && parent.is_object() => add(parent, last, value(), path),
         "replace" => {
             let target =
                 get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
@@ -283,6 +285,8 @@ mod tests {
         assert_eq!(applied(map(), "add", "/x/y", json!(2)), Err(Error::NoParent("/x/y".into())));
         assert_eq!(applied(map(), "replace", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
         assert_eq!(applied(map(), "remove", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
+        assert_eq!(applied(map(), "replace", "/a/", json!(2)), Ok(json!({"a": {"b/c": 1, "": 2}})));
+        assert_eq!(applied(map(), "remove", "/a/", json!(2)), Err(Error::Missing("/a/".into())));
         assert_eq!(applied(map(), "add", "a", json!(2)), Err(Error::NotAPath("a".into())));
     }
 

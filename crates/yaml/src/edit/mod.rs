@@ -130,8 +130,8 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     let json = json::read(text);
     let (range, nth) = match &json {
         Some(values) => {
-            let (start, _) = values.get(nth)?;
-            (*start..values.get(nth + 1).map_or(text.len(), |(start, _)| *start), 0)
+            let start = values.get(nth)?.start;
+            (start..values.get(nth + 1).map_or(text.len(), |next| next.start), 0)
         }
         None => (0..text.len(), nth),
     };

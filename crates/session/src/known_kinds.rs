@@ -1,0 +1,71 @@
+//! What a session knows of kinds: those of the dialects, and what was observed in clusters.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::Dialects;
+use federate_kubernetes::kinds::{self, Scope};
+use federate_kubernetes::{Live, Object};
+use federate_repo::{Claims, Declared, ImpliedScope, Role};
+
+/// The dialects, with the scopes of custom resources in clusters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownKinds {
+    dialects: Dialects,
+    /// By group and kind.
+    observed: BTreeMap<(String, String), Scope>,
+}
+
+impl KnownKinds {
+    /// Reads the scopes of custom resources from their definitions and from the objects themselves: an API server
+    /// writes the namespace of every namespaced object.
+    pub(crate) fn new(dialects: Dialects, live: &Live) -> Self {
+        let mut observed = BTreeMap::new();
+        let objects = || live.clusters().flat_map(|cluster| live.objects(cluster));
+        for object in objects().filter(|object| kinds::scope(object.id.group(), &object.id.kind).is_none()) {
+            let scope = if object.id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
+            observed.entry((object.id.group().to_owned(), object.id.kind.clone())).or_insert(scope);
+        }
+        for object in objects().filter(|object| object.id.kind == "CustomResourceDefinition") {
+            let scope = match object.text(&["spec", "scope"]) {
+                "Namespaced" => Scope::Namespaced,
+                "Cluster" => Scope::Cluster,
+                _ => continue,
+            };
+            let kind = object.text(&["spec", "names", "kind"]).to_owned();
+            observed.insert((object.text(&["spec", "group"]).to_owned(), kind), scope);
+        }
+        Self { dialects, observed }
+    }
+}
+
+impl Claims for KnownKinds {
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        Claims::role(&self.dialects, api_version, kind)
+    }
+
+    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+        let observed = || {
+            if self.observed.is_empty() {
+                return None;
+            }
+            self.observed.get(&(group.to_owned(), kind.to_owned())).copied()
+        };
+        Claims::scope(&self.dialects, group, kind).or_else(observed)
+    }
+
+    fn control_plane(&self, group: &str) -> Option<&'static str> {
+        self.dialects.control_plane(group)
+    }
+
+    fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
+        self.dialects.implied_scopes(object)
+    }
+
+    fn own(&self, domain: &str) -> bool {
+        Claims::own(&self.dialects, domain)
+    }
+
+    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
+        self.dialects.declares(object)
+    }
+}
