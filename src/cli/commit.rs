@@ -7,6 +7,7 @@ use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
+use federate_session::Destination;
 use federate_session::commit::{self as session, Branch, Committed, Error};
 use federate_source::git::{self, GitLocation};
 
@@ -104,7 +105,7 @@ impl Commit {
             Error::Open(fault) => fault,
             error => Fault::Failed(error.to_string()),
         })?;
-        let mut findings = session.findings();
+        let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
         self.args.report(&session, &findings);
         let Some(branches) = branches else {

@@ -41,6 +41,7 @@ mod plan;
 mod render;
 mod revision;
 mod snapshot;
+mod sources;
 #[cfg(feature = "live")]
 mod sync;
 #[cfg(feature = "live")]
