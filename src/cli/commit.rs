@@ -9,6 +9,7 @@ use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
+use federate_session::Destination;
 use federate_session::commit::{self as session, Branch, CommitOutcome, Committed, Error};
 use federate_source::git::{self, GitLocation};
 
@@ -118,7 +119,7 @@ impl Commit {
                 Error::Open(fault) => fault,
                 error => Fault::Failed(error.to_string()),
             })?;
-        let mut findings = session.findings();
+        let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
         self.args.report(&session, &findings);
         match committed {

@@ -16,7 +16,7 @@ use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
 use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
-use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
+use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
 
 #[cfg(feature = "live")]
@@ -202,7 +202,9 @@ impl Members<'_> {
             Reader::Servers(servers) => self.read_early(servers, &session, &inventory),
         });
         self.working("planning");
-        let findings = session.findings();
+        let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
+        let destination = if writes { Destination::Clusters } else { Destination::Files };
+        let findings = session.findings_for(destination);
         let stderr = self.args.report_text(&session, &findings);
         say(&stderr);
         let incomplete = federate_engine::any_error(&findings);

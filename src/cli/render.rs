@@ -20,7 +20,7 @@ use federate_publish::dir::{self, LockedFolder};
 use federate_publish::summary::ClusterSummary;
 use federate_publish::{Folder, Summary, Tree};
 use federate_report::diff::{Diff as Report, text};
-use federate_session::{RenderedState, Session, Update};
+use federate_session::{Destination, RenderedState, Session, Update};
 
 mod watch;
 
@@ -125,7 +125,7 @@ impl Render {
         };
         let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
-        let findings = session.findings();
+        let findings = session.findings_for(Destination::Files);
         self.args.report(session, &findings);
         if federate_engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going skips the objects with errors and writes the rest\n");

@@ -45,6 +45,7 @@ mod pruning;
 mod render;
 mod revision;
 mod snapshot;
+mod sources;
 #[cfg(feature = "live")]
 mod sync;
 #[cfg(feature = "live")]

@@ -23,6 +23,7 @@ mod configured;
 mod conflict;
 mod decisions;
 pub mod deletions;
+mod encrypted;
 pub mod import;
 mod kept;
 mod manifest;

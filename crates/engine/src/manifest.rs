@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use super::actions::cluster::prepare;
+use super::encrypted::{find_encrypted, refuse_changes, source_text};
 use super::{Engine, Planned};
 use federate_dialect::{
     Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
@@ -90,7 +91,13 @@ impl Engine<'_> {
     pub fn manifests(&self, planned: Planned) -> Rendering {
         let Planned { plan, findings } = planned;
         let of = |placement: &Placement| {
-            write_variants(&placement.object, self.rendered(placement), (self.lists, self.values))
+            let mut written =
+                write_variants(&placement.object, self.rendered(placement), (self.lists, self.values));
+            let encrypted = find_encrypted(self.repo, &placement.object);
+            if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
+                written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
+            }
+            written
         };
         let parts: Vec<Rendering> = plan.placements.par_iter().map(of).collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
@@ -104,7 +111,12 @@ impl Engine<'_> {
 
     /// What each cluster of a placement receives.
     pub(crate) fn rendered(&self, placement: &Placement) -> Vec<Variant> {
-        self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default()
+        let variants = self.plane(&placement.dialect).map(|plane| plane.manifests(placement));
+        let variants = variants.unwrap_or_default();
+        match find_encrypted(self.repo, &placement.object) {
+            Some(template) => refuse_changes(self.repo, template, variants),
+            None => variants,
+        }
     }
 
     /// Adds the labels and annotations with which the control plane marks the objects that it creates.

@@ -54,6 +54,11 @@ impl Engine<'_> {
         Planned { plan, findings }
     }
 
+    /// Places every template, and says nothing about it.
+    pub fn placements(&self) -> Plan {
+        self.merged(|dialect, plane| self.decisions(dialect, plane, None)).plan
+    }
+
     /// Merges the decisions of all control planes. There are no findings about templates that no policy
     /// places, unless these go everywhere.
     pub(crate) fn merged(

@@ -22,8 +22,14 @@ pub(crate) enum Format {
     Jinja,
 }
 
+/// The name of a kustomization without an extension.
+const KUSTOMIZATION: &str = "Kustomization";
+
 /// The format of a file with this name; `None` for files that contain no objects.
 pub(crate) fn format(name: &str) -> Option<Format> {
+    if name.rsplit('/').next() == Some(KUSTOMIZATION) {
+        return Some(Format::Plain);
+    }
     let (name, format) = match name.strip_suffix(".j2") {
         Some(name) => (name, Format::Jinja),
         None => (name, Format::Plain),
@@ -153,6 +159,7 @@ mod tests {
         assert_eq!(format("a.yaml"), Some(Format::Plain));
         assert_eq!(format("a.yml.j2"), Some(Format::Jinja));
         assert_eq!(format("a.b.json"), Some(Format::Plain));
+        assert_eq!(format("a/Kustomization"), Some(Format::Plain));
         for name in ["a.txt", "yaml", ".yaml", "a.j2", "a.yaml.bak", "a.YAML"] {
             assert_eq!(format(name), None, "{name}");
         }

@@ -15,23 +15,36 @@ use federate_yaml::{Position, Positions};
 
 mod cluster_independent;
 pub mod config;
+pub mod duplicates;
+pub mod exclusion;
 mod ignore;
 mod live;
 mod load;
 pub mod pointer_file;
 mod scope;
+mod other_tools;
+pub mod ownership;
 mod sort;
 pub mod source;
 mod template;
+pub mod template_syntax;
 pub mod update;
 pub mod walk;
 
 use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
+pub use duplicates::Duplicate;
 pub use live::{live, objects_of};
+pub use ownership::{BuildRoot, BuildTool};
 pub use source::{EmptySource, File, Source};
+pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
+
+use exclusion::{ExcludedObject, Exclusion};
+use ownership::{FileUse, OwnedObjects, Ownership};
+use sort::Sorted;
+use template_syntax::{TemplateSyntax, UNKNOWN_NAME};
 
 /// The role of an object in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,10 +192,18 @@ pub struct Repo {
     pub claimed: Vec<Claimed>,
     /// The objects to place.
     pub templates: Vec<Template>,
+    /// What other tools build from files of the repo. Its objects are not templates.
+    pub builds: Vec<BuildRoot>,
+    /// The objects that several documents define. Policies and clusters that differ are errors instead.
+    pub duplicates: Vec<Duplicate>,
     /// Findings from loading.
     pub findings: Vec<Finding>,
     /// The objects without a namespace that count as namespaced although nothing says so.
     pub assumed_namespaced: BTreeSet<ObjectRef>,
+    /// The files that belong to kustomizations and charts.
+    pub ownership: Ownership,
+    /// Hooks and local objects.
+    pub excluded: Vec<ExcludedObject>,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -246,12 +267,20 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     let (jinja, plain): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
-    let contents: Vec<_> = plain.par_iter().map(load::contents).collect();
+    let ownership = Ownership::find(&plain);
+    let read = |file: &File| load::read_repo_file(file, ownership.file_use(&file.path));
+    let contents: Vec<_> = plain.par_iter().map(read).collect();
     let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
-    let mut findings = Vec::new();
-    for mut file in contents {
-        objects.append(&mut file.objects);
-        findings.append(&mut file.findings);
+    let mut findings = other_tools::report(&plain);
+    let mut unread = Vec::new();
+    for (file, mut read) in plain.iter().zip(contents) {
+        objects.append(&mut read.objects);
+        let is_owned = ownership.file_use(&file.path) != FileUse::Plain;
+        if read.template.is_some() || (is_owned && !read.findings.is_empty()) {
+            unread.push(UnreadFile { file: file.clone(), syntax: read.template, findings: read.findings });
+        } else {
+            findings.append(&mut read.findings);
+        }
     }
     let scopes = Scopes::of(objects.iter(), claims);
     let assumed: BTreeSet<ObjectRef> = objects
@@ -261,12 +290,117 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
         })
         .collect();
     let claims = sort::ClaimTable::new(claims, objects.iter());
-    let (claimed, templates, duplicates) = sort::sort(objects, &claims);
-    findings.extend(duplicates);
-    let mut repo =
-        Repo { config, claimed, templates, findings: Vec::new(), assumed_namespaced: assumed, texts };
+    let mut owned = separate_owned(&mut objects, &ownership, &claims);
+    let mut templates_of_engines = EngineTemplates::default();
+    for file in unread {
+        let name = ownership.chart_name(&file.file.path).unwrap_or(UNKNOWN_NAME);
+        let outlines = file.outline_objects(name, &scopes, claims.claims);
+        let (policies, rest) = separate_policies(outlines, &claims);
+        match (file.syntax, ownership.file_use(&file.file.path)) {
+            (Some(syntax), FileUse::Plain) => templates_of_engines.add(&file.file, syntax, rest, &policies),
+            (syntax, _) => {
+                if syntax.is_none() && !policies.is_empty() {
+                    findings.extend(file.findings);
+                }
+                owned.unread.extend(policies.into_iter().filter(|_| syntax.is_some()));
+                owned.objects.extend(rest);
+            }
+        }
+    }
+    let Sorted { claimed, templates, duplicates, excluded, findings: wrong } = sort::sort(objects, &claims);
+    findings.extend(wrong);
+    let mut builds = ownership.build(owned);
+    builds.extend(templates_of_engines.into_builds());
+    let mut repo = Repo {
+        config,
+        claimed,
+        templates,
+        builds,
+        duplicates,
+        findings: Vec::new(),
+        assumed_namespaced: assumed,
+        ownership,
+        excluded,
+        texts,
+    };
     repo.report(findings);
     Loaded { repo, jinja, scopes, claims }
+}
+
+/// A file whose text is not read as YAML.
+struct UnreadFile {
+    file: File,
+    syntax: Option<TemplateSyntax>,
+    findings: Vec<Finding>,
+}
+
+impl UnreadFile {
+    /// What the text seems to define; `name` stands for expressions.
+    fn outline_objects(&self, name: &str, scopes: &sort::Scopes, claims: &dyn Claims) -> Vec<Object> {
+        let text = String::from_utf8_lossy(&self.file.bytes);
+        let mut outlines = template_syntax::outline_objects(&self.file.path, &text, name);
+        outlines.iter_mut().for_each(|object| scopes.apply(object, claims));
+        outlines
+    }
+}
+
+/// Separates what decides placement from what would be placed. Other objects of dialects are neither.
+fn separate_policies(objects: Vec<Object>, claims: &sort::ClaimTable<'_>) -> (Vec<Object>, Vec<Object>) {
+    let (mut policies, mut rest) = (Vec::new(), Vec::new());
+    for object in objects {
+        match claims.role(&object) {
+            Some((_, Role::Other)) => {}
+            Some(_) => policies.push(object),
+            None => rest.push(object),
+        }
+    }
+    (policies, rest)
+}
+
+/// The templates of other engines, by engine.
+#[derive(Default)]
+struct EngineTemplates(BTreeMap<TemplateEngine, BuildRoot>);
+
+impl EngineTemplates {
+    fn add(&mut self, file: &File, syntax: TemplateSyntax, objects: Vec<Object>, policies: &[Object]) {
+        let TemplateSyntax { engine, line } = syntax;
+        let new = || BuildRoot { line, ..BuildRoot::new(BuildTool::Template(engine), file.path.clone()) };
+        let build = self.0.entry(engine).or_insert_with(new);
+        build.files.push(file.path.clone());
+        build.objects.extend(objects);
+        build.unread.extend(policies.iter().map(|object| object.id.clone()));
+    }
+
+    fn into_builds(self) -> impl Iterator<Item = BuildRoot> {
+        self.0.into_values()
+    }
+}
+
+/// Takes the objects of owned files that are not policies or inventory out of `objects`.
+fn separate_owned(
+    objects: &mut Vec<Object>,
+    ownership: &Ownership,
+    claims: &sort::ClaimTable<'_>,
+) -> OwnedObjects {
+    let mut owned = OwnedObjects::default();
+    if ownership.is_empty() {
+        return owned;
+    }
+    let is_owned = |object: &mut Object| ownership.file_use(&object.origin.file) != FileUse::Plain;
+    let mut read = Vec::new();
+    for object in objects.extract_if(.., is_owned) {
+        match claims.role(&object) {
+            Some((dialect, role @ Role::Bundle)) => owned.bundles.push(Claimed { dialect, role, object }),
+            // Other objects of a dialect that a chart holds belong to what it installs.
+            Some((_, Role::Other)) if ownership.chart_name(&object.origin.file).is_some() => {}
+            Some(_) => read.push(object),
+            None if Exclusion::of_object(&object).is_some_and(|one| one.is_never_placed()) => {}
+            None => owned.objects.push(object),
+        }
+    }
+    owned.read.clone_from(&read);
+    objects.append(&mut read);
+    owned
 }
 
 /// The objects of one file, unchanged: none is claimed, and no namespace is added.
@@ -279,13 +413,30 @@ impl Loaded<'_> {
     /// Completes the repo by rendering its `*.j2` files for each cluster. Without clusters, they are skipped
     /// with a warning.
     pub fn expand(self, clusters: &[Cluster]) -> Repo {
-        let Self { mut repo, jinja, scopes, claims } = self;
+        let mut repo = self.expand_templates(clusters);
+        let hooks = exclusion::report_hooks(&repo.excluded);
+        repo.report(hooks);
+        repo
+    }
+
+    fn expand_templates(self, clusters: &[Cluster]) -> Repo {
+        let Self { mut repo, mut jinja, scopes, claims } = self;
         if clusters.is_empty() {
-            let left_out = |file: &File| {
-                let message = "a template is rendered for each cluster, but the repo has no clusters";
-                Finding::in_file(Severity::Warning, "no-clusters", &file.path, None, message)
-            };
-            repo.report(jinja.iter().map(left_out).collect());
+            let (others, ours): (Vec<_>, Vec<_>) = jinja.into_iter().partition(is_for_another_program);
+            repo.add_jinja_of_others(&others, &scopes, &claims);
+            jinja = ours;
+            let left_out = jinja.first().map(|first| {
+                let message = match jinja.len() {
+                    1 => "a template is rendered for each cluster, but the repo has no clusters".to_owned(),
+                    count => {
+                        format!(
+                            "{count} templates are rendered for each cluster, but the repo has no clusters"
+                        )
+                    }
+                };
+                Finding::in_file(Severity::Warning, "no-clusters", &first.path, None, message)
+            });
+            repo.report(left_out.into_iter().collect());
             return repo;
         }
         let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
@@ -296,20 +447,59 @@ impl Loaded<'_> {
             return repo;
         }
         let mut findings = Vec::new();
-        for (mut templates, mut wrong) in expanded {
-            repo.templates.append(&mut templates);
+        let mut others = Vec::new();
+        for (file, (templates, mut wrong)) in jinja.iter().zip(expanded) {
+            if wrong.iter().any(Finding::is_error) && is_for_another_program(file) {
+                others.push(file.clone());
+                continue;
+            }
+            for template in templates {
+                let exclusion = Exclusion::of_object(&template.object);
+                let never = exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
+                repo.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
+                repo.templates.extend((!never).then_some(template));
+            }
             findings.append(&mut wrong);
         }
-        let (mut templates, duplicates) = sort::unique(repo.templates, |template| &template.object);
+        repo.add_jinja_of_others(&others, &scopes, &claims);
+        let differ = |a: &Template, b: &Template| {
+            a.per_cluster.is_some()
+                || b.per_cluster.is_some()
+                || duplicates::objects_differ(&a.object, &b.object)
+        };
+        let (mut templates, duplicates) =
+            duplicates::separate_duplicates(repo.templates, |template| &template.object, differ);
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         repo.templates = templates;
-        findings.extend(duplicates);
+        repo.duplicates.extend(duplicates);
         repo.report(findings);
         repo
     }
 }
 
+/// Whether a `*.j2` file is a template of another program.
+fn is_for_another_program(file: &File) -> bool {
+    template_syntax::is_for_another_program(&String::from_utf8_lossy(&file.bytes))
+}
+
 impl Repo {
+    /// Adds `*.j2` files of other programs to what other engines build.
+    fn add_jinja_of_others(&mut self, files: &[File], scopes: &sort::Scopes, claims: &sort::ClaimTable<'_>) {
+        let mut templates = EngineTemplates::default();
+        let is_jinja = |build: &mut BuildRoot| build.tool == BuildTool::Template(TemplateEngine::Jinja);
+        for build in self.builds.extract_if(.., is_jinja) {
+            templates.0.insert(TemplateEngine::Jinja, build);
+        }
+        for file in files {
+            let syntax = TemplateSyntax { engine: TemplateEngine::Jinja, line: 1 };
+            let unread = UnreadFile { file: file.clone(), syntax: Some(syntax), findings: Vec::new() };
+            let outlines = unread.outline_objects(UNKNOWN_NAME, scopes, claims.claims);
+            let (policies, rest) = separate_policies(outlines, claims);
+            templates.add(file, syntax, rest, &policies);
+        }
+        self.builds.extend(templates.into_builds());
+    }
+
     /// Adds findings, and sorts all by place.
     fn report(&mut self, findings: Vec<Finding>) {
         self.findings.extend(findings);

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::ownership::FileUse;
 use super::source::File;
+use super::template_syntax::{TemplateEngine, TemplateSyntax, engine_of_name, find_template_syntax};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
 use federate_yaml::{Stream, Warning, WarningKind};
 
 /// API groups of files that configure programs, and that no API server stores: their documents need no names.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "audit.k8s.io",
     "client.authentication.k8s.io",
     "ctlptl.dev",
     "federate.dev",
     "k3d.io",
     "kind.x-k8s.io",
+    "kpt.dev",
     "kubeadm.k8s.io",
     "skaffold",
 ];
@@ -26,18 +29,35 @@ fn is_program(group: &str) -> bool {
     PROGRAMS.contains(&group) || group.ends_with(".config.k8s.io")
 }
 
-/// Whether a document is not an object although it has one of the two fields: the index of a Helm repository, or a
-/// document of another program whose `kind` is not a kind of Kubernetes.
+/// Whether a document is not an object although it has one of the two fields: the index of a Helm repository, a file of a
+/// program that numbers its formats (`apiVersion: 1`), or a document of another program whose `kind` is not a kind of
+/// Kubernetes.
 fn is_other(value: &Value) -> bool {
     let other_kind = |kind: &str| {
         let is_lower = kind.starts_with(|c: char| c.is_ascii_lowercase());
         is_lower && !kinds::all().any(|known| known.eq_ignore_ascii_case(kind))
     };
     match (value.get("apiVersion"), value.get("kind")) {
-        (Some(_), None) => value.get("entries").is_some_and(Value::is_object),
+        (Some(Value::String(api_version)), None) => {
+            let has_entries = value.get("entries").is_some_and(Value::is_object);
+            let has_parts =
+                ["metadata", "spec", "data"].iter().any(|key| value.get(*key).is_some_and(Value::is_object));
+            has_entries
+                || !(is_api_version(api_version)
+                    && (has_parts || value.as_object().is_none_or(|o| o.len() < 2)))
+        }
+        (Some(_), None) => true,
         (None, Some(Value::String(kind))) => other_kind(kind),
         _ => false,
     }
+}
+
+/// Whether a text has the form of an API version: `v1`, `apps/v1beta2`.
+fn is_api_version(text: &str) -> bool {
+    let version = text.rsplit('/').next().unwrap_or_default();
+    let digits = version.strip_prefix('v').unwrap_or_default();
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
 /// Whether a document is a sequence with objects in it, which no client of Kubernetes takes.
@@ -51,6 +71,38 @@ fn is_sequence_of_objects(value: &Value) -> bool {
 pub(crate) struct Contents {
     pub(crate) objects: Vec<Object>,
     pub(crate) findings: Vec<Finding>,
+    /// The syntax of another engine, if the file is a template of it.
+    pub(crate) template: Option<TemplateSyntax>,
+}
+
+/// Reads a file of a repo.
+pub(crate) fn read_repo_file(file: &File, file_use: FileUse) -> Contents {
+    let text = || String::from_utf8_lossy(&file.bytes);
+    if file_use == FileUse::Input {
+        return Contents::default();
+    }
+    if file_use == FileUse::ChartTemplate && text().contains("{{") {
+        let template = Some(TemplateSyntax { engine: TemplateEngine::Go, line: 1 });
+        return Contents { template, ..Contents::default() };
+    }
+    let contents = contents(file);
+    let has_errors = contents.findings.iter().any(Finding::is_error);
+    let template = engine_in_names(&contents.objects)
+        .or_else(|| has_errors.then(|| find_template_syntax(&text())).flatten());
+    match template {
+        Some(_) => Contents { template, ..Contents::default() },
+        None => contents,
+    }
+}
+
+/// The engine whose expressions are in the names of objects.
+fn engine_in_names(objects: &[Object]) -> Option<TemplateSyntax> {
+    objects.iter().find_map(|object| {
+        let id = &object.id;
+        let names = [Some(&id.name), id.namespace.as_ref(), Some(&id.kind), Some(&id.api_version)];
+        let engine = names.into_iter().flatten().find_map(|name| engine_of_name(name))?;
+        Some(TemplateSyntax { engine, line: object.origin.line })
+    })
 }
 
 /// Reads a file.
@@ -352,6 +404,11 @@ mod tests {
             json!({"apiVersion": "kind.x-k8s.io/v1alpha4", "kind": "Cluster"}),
             json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}),
             json!({"apiVersion": "v1", "entries": {}}),
+            json!({"apiVersion": 1, "datasources": []}),
+            json!({"apiVersion": 2.1, "groups": []}),
+            json!({"apiVersion": "2.0", "services": {}}),
+            json!({"apiVersion": "v2", "name": "chart", "version": "1.0.0"}),
+            json!({"apiVersion": "kpt.dev/v1", "kind": "Kptfile", "metadata": {"name": "a"}}),
             json!({"kind": "fixture", "template": {}}),
         ] {
             let got = one(value);
@@ -370,6 +427,7 @@ mod tests {
         for (value, pointer) in [
             (json!({"kind": "Pod"}), "/kind"),
             (json!({"apiVersion": "v1"}), "/apiVersion"),
+            (json!({"apiVersion": "apps/v1", "Kind": "Deployment", "metadata": {}}), "/apiVersion"),
             (json!({"apiVersion": 1, "kind": "Pod"}), "/apiVersion"),
             (json!({"apiVersion": "v1", "kind": ["Pod"]}), "/kind"),
             (json!({"apiVersion": "v1", "kind": "Pod"}), ""),

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Claimed, Claims, Declared, Role, Template};
-use federate_kubernetes::{Finding, Object, names};
 use rayon::prelude::*;
+
+use super::duplicates::{Duplicate, objects_differ, separate_duplicates};
+use super::exclusion::{ExcludedObject, Exclusion};
+use super::{Claimed, Claims, Declared, Role, Template};
+use federate_kubernetes::{Finding, Object, ObjectRef, names};
 
 /// The kinds that dialects claim in a repo: their own, and those that the repo's objects declare.
 #[derive(Clone)]
@@ -25,62 +28,70 @@ impl<'a> ClaimTable<'a> {
 
     /// The dialect that claims an object, with the object's role.
     pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
-        let group = object.id.group();
-        let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
-        let declared = || self.declared.get(&(group.to_owned(), object.id.kind.clone())).copied();
+        self.role_of(&object.id)
+    }
+
+    /// The same for an identity.
+    pub(crate) fn role_of(&self, id: &ObjectRef) -> Option<(&'static str, Role)> {
+        let group = id.group();
+        let of_kind = self.claims.role(&id.api_version, &id.kind);
+        let declared = || self.declared.get(&(group.to_owned(), id.kind.clone())).copied();
         let of_group = || self.claims.control_plane(group).map(|dialect| (dialect, Role::ControlPlane));
         of_kind.or_else(declared).or_else(of_group)
     }
 }
 
-/// The identity without the API version: two versions of an object are the same object.
-fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
-    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
+    }
 }
 
-/// Keeps the first of several equal objects, and reports each other one with both places.
-pub(crate) fn unique<T: Send>(
-    mut items: Vec<T>,
-    object: impl Fn(&T) -> &Object + Sync,
-) -> (Vec<T>, Vec<Finding>) {
-    items.par_sort_unstable_by(|a, b| {
-        let (a, b) = (object(a), object(b));
-        identity(a).cmp(&identity(b)).then_with(|| a.origin.cmp(&b.origin))
-    });
-    let mut findings = Vec::new();
-    items.dedup_by(|item, first| {
-        let (item, first) = (object(item), object(first));
-        let again = identity(item) == identity(first);
-        findings.extend(again.then(|| duplicate(first, item)));
-        again
-    });
-    (items, findings)
+/// The objects of a repo by what they are for.
+#[derive(Default)]
+pub(crate) struct Sorted {
+    /// Those that dialects claim, sorted.
+    pub(crate) claimed: Vec<Claimed>,
+    /// The templates, sorted.
+    pub(crate) templates: Vec<Template>,
+    /// Objects that several documents define.
+    pub(crate) duplicates: Vec<Duplicate>,
+    /// Hooks and local objects.
+    pub(crate) excluded: Vec<ExcludedObject>,
+    pub(crate) findings: Vec<Finding>,
 }
 
-fn duplicate(first: &Object, second: &Object) -> Finding {
-    let message = format!("{} is defined twice: in {} and in {}", first.id, first.origin, second.origin);
-    Finding::error("duplicate-object", second, message).help("remove one of the two")
-}
-
-/// Separates objects, with scopes applied, into those that dialects claim and templates, both sorted.
-pub(crate) fn sort(
-    objects: Vec<Object>,
-    claims: &ClaimTable<'_>,
-) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
-    let (objects, mut findings) = unique(objects, |object| object);
-    let (mut claimed, mut templates) = (Vec::new(), Vec::with_capacity(objects.len()));
+/// Separates objects, with scopes applied, into those that dialects claim and templates.
+pub(crate) fn sort(objects: Vec<Object>, claims: &ClaimTable<'_>) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut objects = objects;
+    let exclude = |object: &mut Object| {
+        let exclusion = Exclusion::of_object(object).filter(|_| claims.role(object).is_none());
+        let Some(exclusion) = exclusion else { return false };
+        let never = exclusion.is_never_placed();
+        sorted.excluded.push(ExcludedObject::new(object, exclusion));
+        never
+    };
+    objects.extract_if(.., exclude).for_each(drop);
+    let (objects, duplicates) = separate_duplicates(objects, |object| object, objects_differ);
+    for duplicate in duplicates {
+        let of_dialect = !duplicate.different.is_empty() && claims.role_of(&duplicate.id).is_some();
+        match of_dialect {
+            // A policy or a cluster decides about other objects, so that only one definition can be meant.
+            true => sorted.findings.push(duplicate.error()),
+            false => sorted.duplicates.push(duplicate),
+        }
+    }
+    sorted.templates.reserve(objects.len());
     for object in objects {
         match claims.role(&object) {
             Some((dialect, role)) => match unsafe_inventory(&object, role) {
-                Some(finding) => findings.push(finding),
-                None => claimed.push(Claimed { dialect, role, object }),
+                Some(finding) => sorted.findings.push(finding),
+                None => sorted.claimed.push(Claimed { dialect, role, object }),
             },
-            None => templates.push(Template { object, per_cluster: None }),
+            None => sorted.templates.push(Template { object, per_cluster: None }),
         }
     }
-    claimed.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
-    templates.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
-    (claimed, templates, findings)
+    sorted.claimed.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
+    sorted.templates.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));
+    sorted
 }
 
 /// The name of a cluster becomes a folder of the output.
@@ -111,11 +122,12 @@ mod tests {
             object("batch/v1", "CronJob", Some("a"), "n", 4),
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
-        let (claimed, templates, findings) =
+        let Sorted { claimed, templates, duplicates, .. } =
             sort(objects, &ClaimTable::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
-        let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+        let [duplicate] = duplicates.as_slice() else { panic!("{duplicates:?}") };
+        let finding = duplicate.error();
         assert_eq!(finding.code, "duplicate-object");
         assert_eq!(finding.message, "CronJob a/n is defined twice: in a.yaml:4 and in a.yaml:9");
     }
@@ -124,7 +136,7 @@ mod tests {
     fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let (claimed, _, findings) = sort(vec![cluster], &ClaimTable::new(&claims, [].iter()));
+        let Sorted { claimed, findings, .. } = sort(vec![cluster], &ClaimTable::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -143,9 +155,10 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let (c, t, mut f) = sort(objects, &ClaimTable::new(&claims, [].iter()));
-                f.sort();
-                format!("{c:?}{t:?}{f:?}")
+                let Sorted { claimed, templates, duplicates, mut findings, .. } =
+                    sort(objects, &ClaimTable::new(&claims, [].iter()));
+                findings.sort();
+                format!("{claimed:?}{templates:?}{duplicates:?}{findings:?}")
             };
             prop_assert_eq!(show(objects), show(other));
         }

@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use super::cluster_independent::{self, Variant};
 use super::scope::Scopes;
+use super::duplicates::{Duplicate, objects_differ, separate_duplicates};
 use super::source::File;
 use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
@@ -274,8 +275,8 @@ impl<'a> Renderer<'a> {
             self.scopes.apply(object, self.claims.claims);
             findings.extend(self.claimed(object));
         }
-        let (objects, duplicates) = sort::unique(objects, |object| object);
-        findings.extend(duplicates);
+        let (objects, duplicates) = separate_duplicates(objects, |object| object, objects_differ);
+        findings.extend(duplicates.iter().map(Duplicate::error));
         if findings.is_empty() {
             Ok(Variant {
                 clusters,

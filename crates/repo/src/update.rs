@@ -8,12 +8,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::duplicates::Duplicate;
+use super::exclusion::Exclusion;
+use super::ownership::FileUse;
 use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
 use super::sort::ClaimTable;
 use super::source::File;
-use super::{Claims, Repo, Template, config, ignore, load};
-use federate_kubernetes::{Object, ObjectRef};
+use super::{Claims, Repo, Template, config, ignore, load, walk};
+use federate_kubernetes::{Object, ObjectRef, Origin};
 
 /// A changed file.
 #[derive(Clone, Debug)]
@@ -123,6 +126,24 @@ impl<'r> Interpretation<'r> {
         if self.repo.texts.keys().any(below) {
             return Err("it was a folder");
         }
+        if self.repo.ownership.concerns(&file.path) {
+            return Err("it belongs to what kustomize or Helm builds");
+        }
+        if self.repo.builds.iter().any(|build| build.files.contains(&file.path)) {
+            return Err("it is a template of another engine");
+        }
+        if walk::language(&file.path).is_some() {
+            return Err("federate names it in a finding");
+        }
+        let of_path = |origin: &Origin| origin.file == file.path;
+        if self.repo.excluded.iter().any(|object| of_path(&object.origin)) {
+            return Err("it contains a hook or a local object");
+        }
+        let twice =
+            |duplicate: &Duplicate| of_path(&duplicate.origin) || duplicate.others.iter().any(of_path);
+        if self.repo.duplicates.iter().any(twice) {
+            return Err("it contains an object that is defined twice");
+        }
         let read = self.repo.texts.contains_key(&file.path);
         if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
             // The file was created and deleted again, like temporary files of editors, or is not a manifest.
@@ -143,7 +164,14 @@ impl<'r> Interpretation<'r> {
             return Err("it defines kinds");
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
-        let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
+        let file = File { path: file.path.clone(), bytes: bytes.clone() };
+        let mut contents = load::read_repo_file(&file, FileUse::Plain);
+        if contents.template.is_some() {
+            return Err("it is a template of another engine");
+        }
+        if contents.objects.iter().any(|object| Exclusion::of_object(object).is_some()) {
+            return Err("it contains a hook or a local object");
+        }
         if !contents.findings.is_empty() || find_pointer(&file.path, bytes).is_some() {
             return Err("it has errors");
         }

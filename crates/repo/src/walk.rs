@@ -104,6 +104,7 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     let mut walk = Walk::new(source, selection);
     walk.run();
     walk.findings.extend(selection.unused(&walk.files));
+    walk.findings.extend(report_languages(&walk.languages));
     let Walk { files, mut findings, sparse: left_out, .. } = walk;
     if let Some((first, others)) = left_out.split_first() {
         findings.push(sparse(first, others));
@@ -138,22 +139,37 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     (files, findings)
 }
 
-/// The file that identifies a Helm chart.
-const CHART: &str = "Chart.yaml";
+/// Files of languages whose output is manifests, by extension. They are not read.
+const LANGUAGES: [(&str, &str, &str); 3] = [
+    ("jsonnet", "Jsonnet", "jsonnet -y FILE > OUTPUT.yaml"),
+    ("libsonnet", "Jsonnet", "jsonnet -y FILE > OUTPUT.yaml"),
+    ("cue", "CUE", "cue export --out yaml > OUTPUT.yaml"),
+];
 
-/// The files that identify a kustomization.
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-
-fn chart(path: &str) -> Finding {
-    let message = "this folder is a Helm chart, which federate does not render; the folder is skipped";
-    Finding::in_file(Severity::Warning, "helm-chart", &path.into(), None, message)
-        .help("add the output of `helm template` to the repo, or list the folder in .federateignore")
+/// The language of a file whose output is manifests, with the command that prints it.
+pub(crate) fn language(path: &str) -> Option<(&'static str, &'static str)> {
+    let (_, extension) = path.rsplit_once('.')?;
+    let known = LANGUAGES.iter().find(|(known, ..)| *known == extension);
+    known.map(|(_, language, command)| (*language, *command))
 }
 
-fn kustomization(path: &str) -> Finding {
-    let message = "federate does not run kustomize: it reads the manifests of this folder unchanged";
-    Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
-        .help("add the output of `kustomize build` to the repo, or list this file in .federateignore")
+/// One finding for each language, about all its files.
+fn report_languages(files: &BTreeMap<&'static str, BTreeSet<String>>) -> Vec<Finding> {
+    let report = |(language, paths): (&&'static str, &BTreeSet<String>)| {
+        let first = paths.first()?;
+        let (_, command) = self::language(first)?;
+        let files = if paths.len() == 1 {
+            "this file".to_owned()
+        } else {
+            format!("this and {} more files", paths.len() - 1)
+        };
+        let message = format!("federate does not run {language}: {files} are not read");
+        let message = if paths.len() == 1 { message.replace(" are ", " is ") } else { message };
+        let finding =
+            Finding::in_file(Severity::Warning, "other-tool", &first.as_str().into(), None, message);
+        Some(finding.help(format!("commit the output (`{command}`), or list the files in .federateignore")))
+    };
+    files.iter().filter_map(report).collect()
 }
 
 /// The most bytes that all files may have together. A revision of git holds them compressed: a small one could hold any
@@ -189,6 +205,8 @@ struct Walk<'s> {
     findings: Vec<Finding>,
     /// The files that would be read, but that a sparse checkout leaves out.
     sparse: Vec<String>,
+    /// The files of other languages, by language.
+    languages: BTreeMap<&'static str, BTreeSet<String>>,
     /// What all listed paths cost.
     listed: usize,
 }
@@ -205,6 +223,7 @@ impl<'s> Walk<'s> {
             files: BTreeMap::new(),
             findings: Vec::new(),
             sparse: Vec::new(),
+            languages: BTreeMap::new(),
             listed: 0,
         }
     }
@@ -263,14 +282,6 @@ impl<'s> Walk<'s> {
         }
         for name in IGNORE_FILES.into_iter().filter(|name| has(name)) {
             self.ignore_file(path, real, name);
-        }
-        let built_by = |name: &str| has(name) && !self.rules.ignores(&below(path, name), false);
-        if built_by(CHART) {
-            // The templates of a chart are not YAML, and its values are not objects.
-            return self.findings.push(chart(&below(path, CHART)));
-        }
-        if let Some(name) = KUSTOMIZATIONS.into_iter().find(|name| built_by(name)) {
-            self.findings.push(kustomization(&below(path, name)));
         }
         for entry in entries {
             self.entry(path, real, entry);
@@ -334,6 +345,10 @@ impl<'s> Walk<'s> {
     }
 
     fn file(&mut self, path: String, real: String) {
+        if let Some((language, _)) = language(&path).filter(|_| self.selection.wants(&path)) {
+            self.languages.entry(language).or_default().insert(path);
+            return;
+        }
         let readable = path.rsplit('/').next().is_some_and(|name| format(name).is_some());
         if readable && path != config::FILE && self.selection.wants(&path) && self.seen.insert(real.clone()) {
             self.files.insert(path, real);

@@ -9,6 +9,7 @@ use federate_repo::Role;
 use federate_yaml::Position;
 
 use crate::Session;
+use crate::source_review::NOT_BUILT;
 
 impl Session {
     /// All errors and likely mistakes: the [findings](Self::findings), policies and overrides without effect,
@@ -23,6 +24,10 @@ impl Session {
         let inspection = engine.inspect(self.plan(), kubernetes);
         let mut found = self.read.clone();
         found.extend(self.planned().findings.iter().chain(&inspection.findings).cloned());
+        found.extend(self.source_findings().iter().cloned());
+        for finding in found.iter_mut().filter(|finding| finding.code == NOT_BUILT) {
+            finding.severity = Severity::Error;
+        }
         let mut found = self.ordered(found);
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();

@@ -16,8 +16,8 @@ use federate_publish::branch::{
 use federate_publish::tree::Collision;
 use federate_source::git::{self, GitLocation};
 
-use crate::Session;
 use crate::provenance::{Provenance, with_trailers};
+use crate::{Destination, Session};
 
 /// How many times a commit is attempted if a branch moves in the meantime.
 const ATTEMPTS: u32 = 10;
@@ -145,7 +145,7 @@ impl Commit<'_> {
         self.check_names(repository, &theirs, [self.layout.home()])?;
         let home = self.layout.read_home(repository, tip)?;
         let (session, provenance) = open(home.previous()).map_err(Error::Open)?;
-        if any_error(&session.findings()) && !self.keep_going {
+        if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(Committed { session, outcome: CommitOutcome::Errors }));
         }
         let clusters = self.affected(session.plan(), &home);

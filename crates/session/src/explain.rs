@@ -1,6 +1,7 @@
 //! Explains where an object is placed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use federate_dialect::OverrideChange;
 use federate_engine::change::readable;
 use federate_kubernetes::schema::nearest;
 use federate_kubernetes::{Finding, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{BuildRoot, Role};
 use federate_report::explanation::{Changed, ChangedManifest, Explained, ExplainedPolicy, Unplaced};
 use federate_report::plan;
 
@@ -30,7 +31,7 @@ pub enum Named {
 #[non_exhaustive]
 pub enum NotFound {
     /// No object has this name.
-    #[error("the repo has no template and no policy {kind}/{name}{}", did_you_mean(.near.as_ref()))]
+    #[error("the repo has no template and no policy {kind}/{name}{}", why_not_found(.built_by.as_ref(), .near.as_ref()))]
     None {
         /// The given kind.
         kind: String,
@@ -38,6 +39,8 @@ pub enum NotFound {
         name: String,
         /// An object with a similar name.
         near: Option<ObjectRef>,
+        /// The file from which another tool builds an object with this name.
+        built_by: Option<Arc<str>>,
     },
     /// Several objects have this name.
     #[error(
@@ -52,6 +55,13 @@ pub enum NotFound {
         /// The matching objects.
         objects: Vec<ObjectRef>,
     },
+}
+
+fn why_not_found(built_by: Option<&Arc<str>>, near: Option<&ObjectRef>) -> String {
+    match built_by {
+        Some(file) => format!("; another tool builds it from {file}, and `federate check` says what to do"),
+        None => did_you_mean(near),
+    }
 }
 
 fn did_you_mean(near: Option<&ObjectRef>) -> String {
@@ -98,7 +108,10 @@ impl Session {
         // If it is the kind that is mistyped, the name is right, and the namespace most likely, too.
         let same = || all().filter(|id| id.name == name).min_by_key(|id| id.namespace.as_deref() != within);
         let near = near.or_else(same).map(|id| (*id).clone());
-        Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near })
+        let builds =
+            |build: &&BuildRoot| build.objects.iter().chain(&build.unlisted).any(|object| named(&object.id));
+        let built_by = self.repo().builds.iter().find(builds).map(|build| build.file.clone());
+        Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near, built_by })
     }
 
     /// Whether an object belongs to a control plane, and no decision depends on it.

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod candidates;
 mod check;
 pub mod commit;
 mod comparison;
@@ -40,6 +41,7 @@ mod release;
 mod replicas;
 mod secrets;
 mod session;
+mod source_review;
 mod whatif;
 mod without;
 
@@ -53,5 +55,5 @@ pub use provenance::Provenance;
 pub use reconcile::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
 pub use reconcile::{RunOutput, RunRecord, ServerOptions, Surveyed};
-pub use session::{Options, Session, Update};
+pub use session::{Destination, Options, Session, Update};
 pub use whatif::{Outcome, UnitOutcome, WhatIf};

@@ -13,10 +13,11 @@ use federate_engine::actions::{
 };
 use federate_engine::change::{DigestKey, is_hidden, reveal};
 use federate_engine::{Engine, Rendering, WithheldObject};
+use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef, kinds};
 use federate_repo::config::Ignore;
 
-use crate::Session;
+use crate::{Destination, Session};
 
 #[cfg(feature = "live")]
 mod record;
@@ -126,7 +127,7 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let manifests = &instead.as_ref().unwrap_or_else(|| session.rendering()).manifests;
-        let desired = desired(manifests, options.only);
+        let desired = readable(desired(manifests, options.only));
         Self {
             session,
             options,
@@ -189,7 +190,7 @@ impl<'r> Reconciler<'r> {
             clusters: clusters.iter().cloned().collect(),
             status: "Awaiting",
         }));
-        let desired = desired(&less.manifests, self.options.only);
+        let desired = readable(desired(&less.manifests, self.options.only));
         Self { desired, instead: Some(less), ..self }
     }
 
@@ -362,7 +363,8 @@ impl<'r> Reconciler<'r> {
             desired: &self.desired,
             rules: &rules,
             prune: self.options.prune.as_ref(),
-            incomplete: self.options.only.is_some() || federate_engine::any_error(&self.session.findings()),
+            incomplete: self.options.only.is_some()
+                || federate_engine::any_error(&self.session.findings_for(Destination::Clusters)),
             drift: drift.as_ref(),
         })
     }
@@ -389,6 +391,12 @@ impl<'r> Reconciler<'r> {
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition")
     }
+}
+
+/// The desired objects that can be compared with live ones and sent: those that SOPS encrypted cannot.
+fn readable(mut desired: Vec<Desired>) -> Vec<Desired> {
+    desired.retain(|desired| !is_encrypted(&desired.body));
+    desired
 }
 
 /// The clusters of these names; all where there are none.

@@ -37,7 +37,7 @@ fn has_values(body: &Value) -> bool {
 fn finding(object: &Object) -> Finding {
     let message = format!("the values of {} are in clear: base64 does not protect them", object.id);
     Finding::warning("secret-in-clear", object, message).help(
-        "encrypt the file with SOPS, or use a SealedSecret or an ExternalSecret; what was committed once has to be \
-         changed",
+        "use a SealedSecret or an ExternalSecret, or encrypt the file with SOPS if the reader of the rendered files decrypts \
+         it (`federate apply` does not); what was committed once has to be changed",
     )
 }

@@ -17,6 +17,7 @@ use federate_report::findings;
 use crate::known_kinds::KnownKinds;
 use crate::lost::{self, LossTimes, Lost};
 use crate::release;
+use crate::source_review::{NOT_BUILT, SOPS, SourceReview};
 use crate::without::ExcludingSource;
 
 /// The code of the finding about a template that no policy places.
@@ -104,6 +105,17 @@ pub struct Session {
     kept: Mutex<Option<Decisions>>,
     planned: OnceLock<Planned>,
     rendering: OnceLock<Rendering>,
+    /// What is known about files that are not templates as they are written.
+    pub(crate) sources: OnceLock<SourceReview>,
+}
+
+/// Where a rendering goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Files, for another reader, or a comparison.
+    Files,
+    /// Member clusters.
+    Clusters,
 }
 
 /// How much of a repo was loaded and decided again.
@@ -200,6 +212,7 @@ impl Session {
             kept,
             planned,
             rendering,
+            sources: OnceLock::new(),
         };
         session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));
         session
@@ -226,7 +239,7 @@ impl Session {
                 None => Ok(templates),
             });
         self.drop_old_lists();
-        (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        self.forget_results();
         match update {
             Ok(templates) => {
                 if let Ok(kept) = self.kept.get_mut() {
@@ -265,7 +278,13 @@ impl Session {
         if let Ok(Some(kept)) = self.kept.get_mut() {
             kept.remember(&before, &self.settings.previous);
         }
+        self.forget_results();
+    }
+
+    /// Forgets everything that is derived from the repo and its settings.
+    fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        self.sources = OnceLock::new();
     }
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
@@ -303,7 +322,7 @@ impl Session {
         if let Some(lost) = &self.lost {
             self.loss_times = Some(lost::lose(self.dialects, &self.repo, &mut self.clusters, lost));
         }
-        (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        self.forget_results();
         if let Ok(Some(kept)) = self.kept.get_mut() {
             *kept = Decisions::default();
         }
@@ -315,7 +334,7 @@ impl Session {
         if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
             return Some(NeedsReload {
                 path: origin.file.to_string(),
-                why: "it contains an object that is defined twice",
+                why: "it contains an object of a dialect that is defined twice",
             });
         }
         let about = |file: &ChangedFile, finding: &Finding| {
@@ -430,14 +449,27 @@ impl Session {
     pub fn plan_findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
         found.extend(self.planned().findings.iter().cloned());
+        found.extend(self.source_findings().iter().cloned());
         self.ordered(found)
     }
 
-    /// The findings from loading, planning and rendering, sorted.
+    /// The findings from loading, planning and rendering, sorted, for a command that only shows the result.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
         found.extend(self.rendering().findings.iter().cloned());
+        found.extend(self.source_findings().iter().cloned());
         self.ordered(found)
+    }
+
+    /// The same for a command that writes the result: what would be wrong there is an error.
+    pub fn findings_for(&self, destination: Destination) -> Vec<Finding> {
+        let mut found = self.findings();
+        let fails = |code: &str| code == NOT_BUILT || (code == SOPS && destination == Destination::Clusters);
+        for finding in found.iter_mut().filter(|finding| fails(finding.code)) {
+            finding.severity = Severity::Error;
+        }
+        findings::sort(&mut found);
+        found
     }
 
     pub(crate) fn planned(&self) -> &Planned {
@@ -453,6 +485,7 @@ impl Session {
 
     /// Applies [`Options::errors`], and sorts by place.
     pub(crate) fn ordered(&self, mut found: Vec<Finding>) -> Vec<Finding> {
+        found.retain(|finding| !self.follows_from_sources(finding));
         let fails = |code: &str| {
             let unplaced = code == UNMATCHED && self.repo.config.unplaced == Unplaced::Error;
             unplaced || self.errors.iter().any(|one| one == code)

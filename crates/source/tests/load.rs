@@ -111,12 +111,14 @@ fn one_bad_document_hides_no_other() {
 }
 
 #[test]
-fn an_object_in_two_files_is_an_error_that_names_both() {
+fn an_object_in_two_files_is_a_duplicate_that_names_both() {
     let pod = object("v1", "Pod", "", "a");
     let files = vec![file("b.yaml", &pod), file("a.yaml", &format!("\n\n---\n{pod}"))];
     let repo = load_bytes(files, Config::default(), &claims).repo;
     assert_eq!(repo.templates.len(), 1);
-    assert_eq!(repo.findings[0].message, "Pod default/a is defined twice: in a.yaml:4 and in b.yaml:1");
+    let [duplicate] = repo.duplicates.as_slice() else { panic!("{:?}", repo.duplicates) };
+    assert!(duplicate.different.is_empty(), "both are equal");
+    assert_eq!(duplicate.error().message, "Pod default/a is defined twice: in a.yaml:4 and in b.yaml:1");
 }
 
 #[test]
@@ -168,7 +170,6 @@ fn what_a_template_may_not_give_is_an_error() {
     for (jinja, want) in [
         (policy.as_str(), ("invalid-template", "a.yaml.j2:1")),
         (&JINJA.replace("NAME", "{{ cluster.name }}"), ("template-differs", "a.yaml.j2:1")),
-        (&JINJA.replace("NAME", "plain"), ("duplicate-object", "b.yaml:1")),
         (&JINJA.replace("NAME", "a/b"), ("invalid-name", "a.yaml.j2:1")),
         ("{]", ("invalid-yaml", "a.yaml.j2")),
         ("\n{{ nothing }}", ("invalid-template", "a.yaml.j2:2")),
@@ -177,6 +178,13 @@ fn what_a_template_may_not_give_is_an_error() {
         assert_eq!(findings(&repo).first(), Some(&(want.0, want.1.to_owned())), "{jinja}");
         assert!(!templates(&repo).is_empty(), "the plain file is read all the same");
     }
+}
+
+#[test]
+fn a_template_and_a_file_may_define_the_same_object() {
+    let repo = expand(&JINJA.replace("NAME", "plain"), &["m1", "m2"]);
+    let [duplicate] = repo.duplicates.as_slice() else { panic!("{:?}", repo.duplicates) };
+    assert_eq!((duplicate.origin.to_string(), duplicate.different.len()), ("a.yaml.j2:1".to_owned(), 1));
 }
 
 #[test]

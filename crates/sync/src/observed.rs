@@ -133,7 +133,7 @@ impl Round<'_> {
         if accepted.inventory == inventory {
             return Ok(false);
         }
-        let session = Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?;
+        let session = Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit(), self.destination())?;
         let work = accepted.published.as_ref().map(|published| &published.work);
         let shared = self.turn.shares().is_some();
         // Other replicas carry out what they render.

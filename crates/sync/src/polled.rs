@@ -217,7 +217,7 @@ impl Round<'_> {
         let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = opened.repo(&self.spec.source.url);
         let session = Session::open(opened.source(), Options { previous, ..Options::new(self.env.dialects) });
-        match Self::refuses(&session, None, None) {
+        match Self::refuses(&session, None, None, self.destination()) {
             Some(error) => return Err(error),
             None => drop(formers.insert(revision.to_owned(), (session, repo))),
         }

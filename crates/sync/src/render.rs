@@ -6,7 +6,7 @@ use federate_dialect::Plan;
 use federate_engine::deletions::PruneLimit;
 use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
-use federate_session::{CommitOutcome, Committed, Session, commit};
+use federate_session::{CommitOutcome, Committed, Destination, Session, commit};
 use federate_source::git::GitLocation;
 use federate_sync_api::Commit;
 use federate_sync_api::status::{Branch, Reason};
@@ -25,9 +25,10 @@ impl Round<'_> {
         opened: &Opened,
         kept: Option<&Plan>,
         limit: Option<PruneLimit>,
+        destination: Destination,
     ) -> Result<Session, RoundError> {
         let session = sessions.take(opened, kept);
-        match Self::refuses(&session, kept, limit) {
+        match Self::refuses(&session, kept, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
@@ -42,9 +43,13 @@ impl Round<'_> {
         session: &Session,
         kept: Option<&Plan>,
         limit: Option<PruneLimit>,
+        destination: Destination,
     ) -> Option<RoundError> {
-        let errors: Vec<_> =
-            session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
+        let errors: Vec<_> = session
+            .findings_for(destination)
+            .into_iter()
+            .filter(federate_kubernetes::Finding::is_error)
+            .collect();
         if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
             let place = first.place().map(|place| place + ": ").unwrap_or_default();
             let more = match errors.len() - 1 {
@@ -57,6 +62,11 @@ impl Round<'_> {
             session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
         let why = guard::refuses(kept?, session.plan(), &clusters, limit)?;
         Some(RoundError::new(Reason::PruneFailed, why))
+    }
+
+    /// Where the rendering goes.
+    pub(crate) fn destination(&self) -> Destination {
+        if self.spec.apply.is_some() { Destination::Clusters } else { Destination::Files }
     }
 
     /// The most that may go from clusters; `None` if nothing is deleted there.
@@ -100,7 +110,8 @@ impl Round<'_> {
             prune_limit: limit,
         };
         let open = |on_branch: Option<&Plan>| {
-            let session = Self::prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
+            let session =
+                Self::prepare(sessions, opened, on_branch.or(kept), Some(limit), self.destination())?;
             Ok((session, opened.provenance(place)))
         };
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");

@@ -162,7 +162,7 @@ impl Round<'_> {
         let Some(polled) = polled? else { return Ok(unchanged(state)) };
         let session = sessions.take(&polled.opened, None);
         self.must_lead()?;
-        if let Some(stop) = Self::refuses(&session, None, None) {
+        if let Some(stop) = Self::refuses(&session, None, None, federate_session::Destination::Files) {
             return Err(stop);
         }
         let members = self.members(&session, self.repo(&polled.opened), state);
@@ -257,7 +257,10 @@ impl Round<'_> {
         sessions.before = None;
         let (session, branches) = match &self.spec.commit {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
-            None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
+            None => {
+                let (limit, destination) = (self.apply_limit(), self.destination());
+                (Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
+            }
         };
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
@@ -378,7 +381,10 @@ impl Round<'_> {
     ) -> Result<Session, RoundError> {
         let session = match sessions.accepted(opened) {
             Some(session) => session,
-            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+            None => {
+                let (limit, destination) = (self.apply_limit(), self.destination());
+                Self::prepare(sessions, opened, state.memory()?.as_ref(), limit, destination)?
+            }
         };
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         Ok(session)

@@ -241,7 +241,11 @@ impl ManifestPair {
 
     fn paths(&self) -> Vec<PathChange> {
         match &self.values {
-            [Some(from), Some(to)] => paths(from, to),
+            [Some(from), Some(to)] => {
+                let mut changes = paths(from, to);
+                changes.iter_mut().for_each(say_encrypted);
+                changes
+            }
             _ => Vec::new(),
         }
     }
@@ -254,6 +258,15 @@ impl ManifestPair {
             [_, None] => every("-", from),
             _ => sequence::unified(from, to, CONTEXT),
         }
+    }
+}
+
+/// Says of a value that SOPS encrypted only that it has changed: its digest tells nothing to a reader.
+fn say_encrypted(change: &mut PathChange) {
+    let both = [&change.from, &change.to].map(|value| value.as_ref().is_some_and(secret::is_encrypted_text));
+    if both == [true, true] {
+        change.from = Some(Value::from("(encrypted)"));
+        change.to = Some(Value::from("changed (encrypted)"));
     }
 }
 

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use federate_kubernetes::sops::is_ciphertext;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,14 @@ pub struct DigestKey {
 
 /// The beginning of a text that replaces a value.
 const DIGEST: &str = "<secret ";
+
+/// The beginning of a text that replaces a value that SOPS encrypted.
+const ENCRYPTED: &str = "<encrypted ";
+
+/// Whether a text stands for a value that SOPS encrypted.
+pub(super) fn is_encrypted_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED))
+}
 
 /// The number of bytes in a block of SHA-256.
 const BLOCK: usize = 64;
@@ -60,6 +69,11 @@ impl DigestKey {
     fn hidden(&self, text: &str) -> String {
         let [a, b, c, d, ..] = self.hmac(text.as_bytes());
         format!("{DIGEST}{:08x}>", u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// Returns the text that replaces a value that SOPS encrypted.
+    fn encrypted(&self, text: &str) -> String {
+        self.hidden(text).replacen(DIGEST, ENCRYPTED, 1)
     }
 }
 
@@ -131,10 +145,35 @@ impl Hiding<'_> {
     /// Finds Secrets in a value, at any depth.
     fn object(&mut self, value: &mut Value) {
         match value {
+            Value::Object(map) if map.get("sops").is_some_and(Value::is_object) => self.encrypted(map),
             Value::Object(map) if is_secret(map) => self.secret(map),
             Value::Object(map) => map.values_mut().for_each(|value| self.object(value)),
             Value::Array(items) => items.iter_mut().for_each(|item| self.object(item)),
             Value::String(text) if holds_manifest(text) => self.leaf(value),
+            _ => {}
+        }
+    }
+
+    /// Replaces what SOPS encrypted, and its own part as a whole.
+    fn encrypted(&mut self, map: &mut Map<String, Value>) {
+        self.any = true;
+        for (field, value) in map.iter_mut() {
+            if field == "sops" {
+                *value = Value::String(self.key.encrypted(&value.to_string()));
+            } else {
+                self.ciphertext(value);
+            }
+        }
+        if is_secret(map) {
+            self.secret(map);
+        }
+    }
+
+    fn ciphertext(&mut self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map.values_mut().for_each(|value| self.ciphertext(value)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.ciphertext(item)),
+            Value::String(text) if is_ciphertext(text) => *value = self.key.encrypted(text).into(),
             _ => {}
         }
     }
@@ -185,6 +224,9 @@ impl Hiding<'_> {
     }
 
     fn leaf(&mut self, value: &mut Value) {
+        if value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED)) {
+            return;
+        }
         self.any = true;
         let text = match &*value {
             Value::String(text) => text.clone(),

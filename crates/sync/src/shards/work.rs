@@ -92,7 +92,8 @@ impl Round<'_> {
         if self.members(&session, repo.clone(), state).work() != published.work {
             // The same revision may have been planned again with another memory.
             let memory = state.memory()?;
-            session = Self::prepare(sessions, &polled.opened, memory.as_ref(), self.apply_limit())?;
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            session = Self::prepare(sessions, &polled.opened, memory.as_ref(), limit, destination)?;
         }
         let ended = if self.members(&session, repo.clone(), state).work() == published.work {
             let ended = self.work_on(state, sessions, (&session, repo.clone()), (&accepted, &published));

@@ -1,0 +1,167 @@
+//! Objects that are never placed although their kind is a template's: hooks that a tool runs at another time than when it
+//! applies, and objects that are marked as local.
+//!
+//! Facts: Helm's and Argo CD's documentation of hooks; a kustomize build drops objects whose annotation
+//! `config.kubernetes.io/local-config` has any value but `false`.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, finding};
+
+/// Helm's annotation of hooks.
+const HELM_HOOK: &str = "helm.sh/hook";
+
+/// Argo CD's annotation of hooks.
+const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
+
+/// kustomize's annotation of objects that are not for a cluster.
+const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
+
+/// Helm's hooks that run neither on installation nor on upgrade.
+const HELM_NEVER: [&str; 7] =
+    ["test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback"];
+
+/// Argo CD's hooks that do not run in a successful sync.
+const ARGO_NEVER: [&str; 4] = ["Skip", "SyncFail", "PreDelete", "PostDelete"];
+
+/// How many objects a finding names.
+const NAMED: usize = 100;
+
+/// What keeps an object from being an ordinary template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exclusion {
+    /// It is marked as local.
+    Local,
+    /// It is a hook that is not placed, of this type.
+    HookNeverPlaced(String),
+    /// It is a hook that is placed like any object, of this type.
+    HookPlaced(String),
+}
+
+impl Exclusion {
+    /// The exclusion of an object, if there is one.
+    pub(crate) fn of_object(object: &Object) -> Option<Self> {
+        if object.annotation(LOCAL_CONFIG).is_some_and(|value| value != "false") {
+            return Some(Self::Local);
+        }
+        // Argo CD ignores Helm's annotation on objects that have its own.
+        let hook = |key: &str, never: &[&str]| {
+            let written = object.annotation(key)?;
+            let types: Vec<&str> = written.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+            if types.is_empty() {
+                return None;
+            }
+            let is_never = types.iter().all(|one| never.iter().any(|known| known.eq_ignore_ascii_case(one)));
+            let shown = types.join(",");
+            Some(if is_never { Self::HookNeverPlaced(shown) } else { Self::HookPlaced(shown) })
+        };
+        hook(ARGO_HOOK, &ARGO_NEVER).or_else(|| hook(HELM_HOOK, &HELM_NEVER))
+    }
+
+    /// Whether the object is placed nowhere.
+    pub fn is_never_placed(&self) -> bool {
+        !matches!(self, Self::HookPlaced(_))
+    }
+}
+
+/// An object that is excluded.
+#[derive(Clone, Debug)]
+pub struct ExcludedObject {
+    /// Its identity.
+    pub id: ObjectRef,
+    pub(crate) origin: Origin,
+    pub(crate) exclusion: Exclusion,
+}
+
+impl ExcludedObject {
+    /// Whether the object is placed nowhere.
+    pub fn is_never_placed(&self) -> bool {
+        self.exclusion.is_never_placed()
+    }
+
+    pub(crate) fn new(object: &Object, exclusion: Exclusion) -> Self {
+        Self { id: object.id.clone(), origin: object.origin.clone(), exclusion }
+    }
+}
+
+/// One finding about all hooks that are left out, and one about those that are placed.
+pub(crate) fn report_hooks(excluded: &[ExcludedObject]) -> Vec<Finding> {
+    let mut by_treatment: BTreeMap<bool, Vec<&ExcludedObject>> = BTreeMap::new();
+    for object in excluded.iter().filter(|object| object.exclusion != Exclusion::Local) {
+        by_treatment.entry(object.exclusion.is_never_placed()).or_default().push(object);
+    }
+    by_treatment.into_iter().filter_map(|(never, objects)| report_treatment(never, objects)).collect()
+}
+
+fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Finding> {
+    objects.sort_by(|a, b| a.origin.cmp(&b.origin));
+    let first = objects.first()?;
+    let name = |object: &&ExcludedObject| match &object.exclusion {
+        Exclusion::HookNeverPlaced(types) | Exclusion::HookPlaced(types) => {
+            format!("{} ({types})", object.id)
+        }
+        Exclusion::Local => object.id.to_string(),
+    };
+    let names: Vec<String> = objects.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let listed = finding::list(&names, NAMED);
+    let are = |one: &str, many: &str| if objects.len() == 1 { one.to_owned() } else { many.to_owned() };
+    let (message, help) = if never {
+        let message = format!(
+            "{} {} left out: {listed}",
+            are("a hook that installs nothing", "hooks that install nothing"),
+            are("is", "are"),
+        );
+        (
+            message,
+            "build without them (`helm template --no-hooks`), or remove the annotation from what is to be placed",
+        )
+    } else {
+        let message = format!(
+            "{} placed like any other object, without {} order and re-runs: {listed}",
+            are("a hook is", "hooks are"),
+            are("its", "their"),
+        );
+        (
+            message,
+            "Argo CD runs them as hooks if it reads the output; otherwise build without them (`helm template --no-hooks`)",
+        )
+    };
+    let finding = Finding::in_file(Severity::Warning, "hook", &first.origin.file, None, message).help(help);
+    Some(Finding { origin: Some(first.origin.clone()), ..finding })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn exclusion(annotations: serde_json::Value) -> Option<Exclusion> {
+        let metadata = json!({"name": "a", "annotations": annotations});
+        Exclusion::of_object(&Object::of(
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
+            "a.yaml",
+        ))
+    }
+
+    #[test]
+    fn hooks_that_do_not_install_are_never_placed() {
+        for (annotations, never) in [
+            (json!({"helm.sh/hook": "test"}), Some(true)),
+            (json!({"helm.sh/hook": "pre-delete, post-delete"}), Some(true)),
+            (json!({"helm.sh/hook": "post-install,test"}), Some(false)),
+            (json!({"helm.sh/hook": "pre-upgrade"}), Some(false)),
+            (json!({"argocd.argoproj.io/hook": "PostDelete"}), Some(true)),
+            (json!({"argocd.argoproj.io/hook": "Skip"}), Some(true)),
+            (json!({"argocd.argoproj.io/hook": "PreSync", "helm.sh/hook": "test"}), Some(false)),
+            (json!({"config.kubernetes.io/local-config": "true"}), Some(true)),
+            (json!({"config.kubernetes.io/local-config": ""}), Some(true)),
+            (json!({"config.kubernetes.io/local-config": "false"}), None),
+            (json!({"helm.sh/resource-policy": "keep"}), None),
+        ] {
+            let found = exclusion(annotations.clone()).map(|one| one.is_never_placed());
+            assert_eq!(found, never, "{annotations}");
+        }
+    }
+}

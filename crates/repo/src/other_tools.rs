@@ -1,0 +1,71 @@
+//! Files of tools that build objects from the manifests around them. federate reads the manifests, and not what these
+//! files do to them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use federate_kubernetes::{Finding, Severity};
+
+use crate::ownership::name_of;
+use crate::source::File;
+
+/// A tool, with the files that it starts from.
+struct Tool {
+    name: &'static str,
+    files: &'static [&'static str],
+    /// A key that such a file has; empty if the name of the file says enough.
+    key: &'static str,
+    command: &'static str,
+}
+
+const TOOLS: [Tool; 3] = [
+    Tool { name: "Rancher Fleet", files: &["fleet.yaml", "fleet.yml"], key: "", command: "fleet apply -o" },
+    Tool {
+        name: "kluctl",
+        files: &["helm-chart.yaml", "helm-chart.yml"],
+        key: "helmChart",
+        command: "kluctl render",
+    },
+    Tool {
+        name: "helmfile",
+        files: &["helmfile.yaml", "helmfile.yml"],
+        key: "releases",
+        command: "helmfile template",
+    },
+];
+
+/// One finding for each tool that the files, which are sorted by path, show.
+pub(crate) fn report(files: &[File]) -> Vec<Finding> {
+    TOOLS.iter().filter_map(|tool| report_tool(tool, files)).collect()
+}
+
+fn report_tool(tool: &Tool, files: &[File]) -> Option<Finding> {
+    let of_tool = |file: &&File| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key);
+    let paths: Vec<&Arc<str>> = files.iter().filter(of_tool).map(|file| &file.path).collect();
+    let first = paths.first()?;
+    let others = match paths.len() - 1 {
+        0 => String::new(),
+        1 => " and another file".to_owned(),
+        more => format!(" and {more} more files"),
+    };
+    let message = format!(
+        "federate does not run {}: the manifests beside this file{others} are read as they are written, without what it \
+         does to them",
+        tool.name
+    );
+    let help = format!(
+        "commit its output (`{}`) and list the folders in .federateignore, or only the files that are not manifests",
+        tool.command
+    );
+    Some(Finding::in_file(Severity::Warning, "other-tool", first, None, message).help(help))
+}
+
+fn has_key(file: &File, key: &str) -> bool {
+    let documents = || federate_yaml::read(&file.bytes).documents;
+    let is_object = |value: &Value| value.get("apiVersion").is_some() && value.get("kind").is_some();
+    match key {
+        "" => !documents().iter().any(|document| is_object(&document.value)),
+        key => documents().iter().any(|document| document.value.get(key).is_some()),
+    }
+}

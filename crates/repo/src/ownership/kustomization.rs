@@ -1,0 +1,217 @@
+//! Kustomizations: which files they list, and what they do to every object.
+//!
+//! Facts: kustomize's API `kustomize.config.k8s.io/v1beta1`. A prefix or suffix does not change the names of Namespaces,
+//! CustomResourceDefinitions and APIServices. The names of generated objects end in a hash of their content.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use federate_kubernetes::Object;
+
+use super::folder_of;
+use crate::source::File;
+
+/// The names of kustomizations.
+const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// Kinds whose names neither prefix nor suffix changes.
+const FIXED_NAMES: [&str; 3] = ["Namespace", "CustomResourceDefinition", "APIService"];
+
+/// Fields that change objects and are not followed.
+const OTHER_CHANGES: [&str; 11] = [
+    "patches",
+    "patchesStrategicMerge",
+    "patchesJson6902",
+    "images",
+    "replicas",
+    "replacements",
+    "vars",
+    "transformers",
+    "commonAnnotations",
+    "buildMetadata",
+    "components",
+];
+
+/// Whether a file with this name is a kustomization.
+pub(super) fn is_name(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// What a resource of a kustomization is.
+pub(super) enum Reference {
+    /// Another kustomization, by its index.
+    Kustomization(usize),
+    /// A file, or a folder without a kustomization.
+    Path,
+}
+
+/// A kustomization.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kustomization {
+    pub(super) file: Arc<str>,
+    pub(super) folder: String,
+    /// The files and folders whose objects it takes.
+    pub(super) resources: Vec<String>,
+    /// The other files that it uses.
+    pub(super) inputs: Vec<String>,
+    /// The objects that it generates.
+    pub(super) generated: Vec<Object>,
+    /// Why its objects are not all known, if they are not.
+    pub(super) unknown: Option<&'static str>,
+    /// Whether it changes the objects that it takes.
+    pub(super) changes_objects: bool,
+    namespace: String,
+    prefix: String,
+    suffix: String,
+    labels: Map<String, Value>,
+}
+
+impl Kustomization {
+    /// Reads a kustomization. What cannot be read of it is left out.
+    pub(super) fn parse(file: &File) -> Self {
+        let stream = federate_yaml::read(&file.bytes);
+        let value = stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut kustomization = Self {
+            file: file.path.clone(),
+            folder: folder_of(&file.path).to_owned(),
+            namespace: text("namespace"),
+            prefix: text("namePrefix"),
+            suffix: text("nameSuffix"),
+            labels: labels(&value),
+            ..Self::default()
+        };
+        let is_set = |key: &str| value.get(key).is_some_and(|field| !field.is_null());
+        kustomization.changes_objects = OTHER_CHANGES.into_iter().any(is_set)
+            || !(kustomization.namespace.is_empty()
+                && kustomization.prefix.is_empty()
+                && kustomization.suffix.is_empty()
+                && kustomization.labels.is_empty());
+        if value.get("helmCharts").or_else(|| value.get("helmChartInflationGenerator")).is_some() {
+            kustomization.unknown = Some("it includes Helm charts");
+        }
+        kustomization.add_resources(&value);
+        kustomization.add_inputs(&value);
+        for kind in ["ConfigMap", "Secret"] {
+            let key = if kind == "ConfigMap" { "configMapGenerator" } else { "secretGenerator" };
+            let generated: Vec<Object> =
+                list(&value, key).filter_map(|generator| kustomization.generate(kind, generator)).collect();
+            kustomization.generated.extend(generated);
+        }
+        kustomization
+    }
+
+    fn add_resources(&mut self, value: &Value) {
+        for key in ["resources", "bases", "components"] {
+            for path in list(value, key).filter_map(Value::as_str) {
+                match self.resolve(path) {
+                    Some(path) => self.resources.push(path),
+                    None if is_remote(path) => self.unknown = Some("it takes objects from other places"),
+                    None => self.unknown = Some("it takes objects from outside of the repo"),
+                }
+            }
+        }
+    }
+
+    fn add_inputs(&mut self, value: &Value) {
+        let mut paths: Vec<&str> = Vec::new();
+        let files =
+            ["patchesStrategicMerge", "crds", "configurations", "transformers", "generators", "validators"];
+        for key in files {
+            paths.extend(list(value, key).filter_map(Value::as_str));
+        }
+        for key in ["patches", "patchesJson6902", "replacements"] {
+            paths.extend(list(value, key).filter_map(|one| one.get("path")?.as_str()));
+        }
+        for generator in list(value, "configMapGenerator").chain(list(value, "secretGenerator")) {
+            for key in ["files", "envs"] {
+                paths.extend(list(generator, key).filter_map(Value::as_str).map(without_key));
+            }
+            paths.extend(generator.get("env").and_then(Value::as_str));
+        }
+        for chart in list(value, "helmCharts") {
+            paths.extend(chart.get("valuesFile").and_then(Value::as_str));
+            paths.extend(list(chart, "additionalValuesFiles").filter_map(Value::as_str));
+        }
+        paths.extend(value.pointer("/openapi/path").and_then(Value::as_str));
+        // A patch may be written in place of a path.
+        let paths = paths.into_iter().filter(|path| !path.contains('\n'));
+        let resolved: Vec<String> = paths.filter_map(|path| self.resolve(path)).collect();
+        self.inputs = resolved;
+    }
+
+    fn generate(&self, kind: &str, generator: &Value) -> Option<Object> {
+        let name = generator.get("name")?.as_str()?;
+        let namespace = generator.get("namespace").and_then(Value::as_str).unwrap_or("default");
+        let metadata = json!({"name": name, "namespace": namespace});
+        let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
+        Some(Object::of(body, self.file.clone()))
+    }
+
+    /// Changes an object as the kustomization does, as far as policies can select by it.
+    pub(super) fn transform(&self, object: &mut Object) {
+        if !self.namespace.is_empty() && object.id.namespace.is_some() {
+            object.id.namespace = Some(self.namespace.clone());
+            set_metadata(object, "namespace", self.namespace.as_str().into());
+        }
+        if !FIXED_NAMES.contains(&object.id.kind.as_str())
+            && !(self.prefix.is_empty() && self.suffix.is_empty())
+        {
+            object.id.name = format!("{}{}{}", self.prefix, object.id.name, self.suffix);
+            set_metadata(object, "name", object.id.name.as_str().into());
+        }
+        for (key, value) in &self.labels {
+            if let Some(value) = value.as_str() {
+                object.set_label(key, value);
+            }
+        }
+    }
+
+    /// The path in the repo of a path in the kustomization; `None` if it is elsewhere.
+    fn resolve(&self, path: &str) -> Option<String> {
+        if is_remote(path) || path.starts_with('/') {
+            return None;
+        }
+        let mut parts: Vec<&str> = self.folder.split('/').filter(|part| !part.is_empty()).collect();
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()?),
+                part => parts.push(part),
+            }
+        }
+        Some(parts.join("/"))
+    }
+}
+
+/// The labels that a kustomization adds to metadata.
+fn labels(value: &Value) -> Map<String, Value> {
+    let common = value.get("commonLabels").and_then(Value::as_object);
+    let pairs = list(value, "labels").filter_map(|one| one.get("pairs")?.as_object());
+    common.into_iter().chain(pairs).flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The items of a list.
+fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The path in `key=path`.
+fn without_key(file: &str) -> &str {
+    file.split_once('=').map_or(file, |(_, path)| path)
+}
+
+/// Whether a resource is a URL or a git repository.
+fn is_remote(path: &str) -> bool {
+    path.contains("://")
+        || path.starts_with("git@")
+        || path.starts_with("github.com/")
+        || path.contains("?ref=")
+}
+
+fn set_metadata(object: &mut Object, key: &str, value: Value) {
+    if let Some(Value::Object(metadata)) = object.body.get_mut("metadata") {
+        metadata.insert(key.to_owned(), value);
+    }
+}

@@ -1,0 +1,526 @@
+//! Findings about what is in a repo and is not a template as it is written: what kustomize, Helm and other engines build,
+//! objects that several documents define, and objects that SOPS encrypted.
+//!
+//! Whether such a thing matters depends on the policies: what a policy would place must not be missing from the output
+//! without an error, and what no policy selects must not stop the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubernetes::sops::{contains_ciphertext, is_encrypted};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
+use federate_repo::config::Unplaced;
+use federate_repo::duplicates::differing_folders;
+use federate_repo::template_syntax::UNKNOWN_NAME;
+use federate_repo::{BuildRoot, BuildTool, Claimed, Duplicate, Role};
+
+use crate::Session;
+use crate::candidates::CandidatePlacement;
+
+/// The code of the finding about objects that would be placed and that another tool builds.
+pub(crate) const NOT_BUILT: &str = "not-built";
+
+/// The code of the finding about objects that SOPS encrypted.
+pub(crate) const SOPS: &str = "sops";
+
+/// How many objects or folders a message names.
+const NAMED: usize = 3;
+
+/// Findings about policies and overrides that follow from objects that are not built.
+const FOLLOWING: [&str; 4] = ["unused-policy", "unused-override", "unused-selector", "unknown-reference"];
+
+/// What is known about files that are not templates as they are written.
+#[derive(Default)]
+pub(crate) struct SourceReview {
+    findings: Vec<Finding>,
+    /// The policies and overrides that are about objects that other tools build.
+    concerned: BTreeSet<ObjectRef>,
+}
+
+impl Session {
+    /// The findings about files that are not templates as they are written.
+    pub(crate) fn source_findings(&self) -> &[Finding] {
+        &self.review().findings
+    }
+
+    /// Whether a finding only follows from objects that are not read.
+    pub(crate) fn follows_from_sources(&self, finding: &Finding) -> bool {
+        let concerned = &self.review().concerned;
+        FOLLOWING.contains(&finding.code)
+            && finding.object.as_ref().is_some_and(|object| concerned.contains(object))
+    }
+
+    fn review(&self) -> &SourceReview {
+        self.sources.get_or_init(|| {
+            let mut findings = self.review_builds();
+            findings.extend(self.review_duplicates());
+            findings.extend(self.review_encrypted());
+            SourceReview { findings, concerned: self.concerned_policies() }
+        })
+    }
+
+    fn review_builds(&self) -> Vec<Finding> {
+        let builds = &self.repo().builds;
+        if builds.is_empty() {
+            return Vec::new();
+        }
+        let provided = Provided::new(self);
+        let mut reviews: Vec<BuildReview<'_>> =
+            builds.iter().map(|build| BuildReview::new(build, &provided)).collect();
+        let objects: Vec<&Object> = reviews.iter().flat_map(|review| &review.objects).copied().collect();
+        let bundles: Vec<&Claimed> = builds.iter().flat_map(|build| &build.bundles).collect();
+        let (placed, bundled) = self.place_candidates(&objects, &bundles);
+        let (mut placed, mut bundled) = (placed.into_iter(), bundled.into_iter());
+        let previous = &self.settings().previous;
+        for review in &mut reviews {
+            for object in &review.objects {
+                let before = || {
+                    let row = previous.of(&object.id)?;
+                    (!row.clusters.is_empty()).then(|| CandidatePlacement { policy: row.policy.clone() })
+                };
+                if let Some(placement) = placed.next().flatten().or_else(before) {
+                    review.placed.push((&object.id, placement));
+                }
+            }
+            for bundle in &review.build.bundles {
+                if let Some(placement) = bundled.next().flatten() {
+                    review.placed.push((&bundle.object.id, placement));
+                }
+            }
+        }
+        reviews.iter().filter_map(|review| review.finding(self.repo().config.unplaced)).collect()
+    }
+
+    /// The policies and overrides whose selectors name objects that other tools build.
+    fn concerned_policies(&self) -> BTreeSet<ObjectRef> {
+        let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for build in &self.repo().builds {
+            for object in build.objects.iter().chain(&build.unlisted) {
+                names.entry(&object.id.kind).or_default().insert(&object.id.name);
+            }
+        }
+        for object in self.repo().excluded.iter().filter(|object| object.is_never_placed()) {
+            names.entry(&object.id.kind).or_default().insert(&object.id.name);
+        }
+        if names.is_empty() {
+            return BTreeSet::new();
+        }
+        let concerns = |claimed: &&Claimed| {
+            let Some(dialect) = self.dialects().get(claimed.dialect) else { return false };
+            dialect.references(&claimed.object).selectors.iter().any(|selector| {
+                let known = names.get(selector.kind.name.as_str());
+                let named = |name: &str| known.is_some_and(|names| names.contains(name));
+                match &selector.name {
+                    Some(name) => named(&name.name) || selector.with_content,
+                    None => known.is_some(),
+                }
+            })
+        };
+        let decides = |claimed: &&Claimed| matches!(claimed.role, Role::Placement | Role::Override);
+        let claimed = self.repo().claimed.iter().filter(decides).filter(concerns);
+        claimed.map(|claimed| claimed.object.id.clone()).collect()
+    }
+
+    fn review_duplicates(&self) -> Vec<Finding> {
+        let duplicates = &self.repo().duplicates;
+        let different: Vec<&Object> = duplicates.iter().flat_map(|duplicate| &duplicate.different).collect();
+        let (placed, _) = self.place_candidates(&different, &[]);
+        let mut placed = placed.into_iter();
+        let mut findings = Vec::new();
+        let mut harmless: BTreeMap<DuplicateCause, Vec<&Duplicate>> = BTreeMap::new();
+        for duplicate in duplicates {
+            let others: Vec<bool> =
+                duplicate.different.iter().map(|_| placed.next().flatten().is_some()).collect();
+            let is_placed = || self.placed_in(self.plan(), &duplicate.id).is_some();
+            if !duplicate.different.is_empty() && (others.contains(&true) || is_placed()) {
+                findings.push(duplicate.error());
+                continue;
+            }
+            harmless.entry(DuplicateCause::of_duplicate(duplicate)).or_default().push(duplicate);
+        }
+        findings.extend(harmless.into_iter().filter_map(|(cause, all)| warn_of_duplicates(cause, &all)));
+        findings
+    }
+
+    fn review_encrypted(&self) -> Vec<Finding> {
+        let repo = self.repo();
+        let broken = repo.claimed.iter().filter(|claimed| {
+            let body = &claimed.object.body;
+            is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body))
+        });
+        let mut findings: Vec<Finding> = broken
+            .map(|claimed| {
+                let id = &claimed.object.id;
+                let message = match claimed.role {
+                    Role::Bundle => format!(
+                        "{id} is encrypted by SOPS, and what it places has no `sops` part: no reader could decrypt it"
+                    ),
+                    _ => format!("{id} is encrypted by SOPS, so that its rules cannot be read"),
+                };
+                Finding::error("sops-changed", &claimed.object, message)
+                    .help("write it in clear, and keep what is secret in a Secret that is encrypted")
+            })
+            .collect();
+        let encrypted = repo.templates.iter().map(|template| &template.object);
+        let encrypted = encrypted.filter(|object| is_encrypted(&object.body));
+        let placed: Vec<&Object> =
+            encrypted.filter(|object| self.placed_in(self.plan(), &object.id).is_some()).collect();
+        if let Some(first) = placed.first() {
+            let names = list_objects(placed.iter().map(|object| &object.id));
+            let (are, they, them) =
+                if placed.len() == 1 { ("is", "it is", "it") } else { ("are", "they are", "them") };
+            let message = format!(
+                "{names} {are} encrypted by SOPS, and federate does not decrypt: `render` and `commit` copy {them} as {they} \
+                 written, and `apply` and `sync` to clusters refuse {them}"
+            );
+            let finding = Finding::warning(SOPS, first, message).help(
+                "let the reader of the rendered files decrypt (Flux with `spec.decryption`), or use a SealedSecret or an \
+                 ExternalSecret",
+            );
+            findings.push(Finding { object: None, ..finding });
+        }
+        findings
+    }
+}
+
+/// The objects that the repo has as templates, to tell what was built and committed.
+struct Provided<'r> {
+    objects: BTreeSet<(&'r str, &'r str, Option<&'r str>, &'r str)>,
+    /// The names of charts whose output is in the repo.
+    charts: BTreeSet<String>,
+}
+
+impl<'r> Provided<'r> {
+    fn new(session: &'r Session) -> Self {
+        let repo = session.repo();
+        let templates = || repo.templates.iter().map(|template| &template.object);
+        let mut charts = BTreeSet::new();
+        if repo.builds.iter().any(|build| build.tool == BuildTool::Helm) {
+            let files: BTreeSet<&str> = templates().map(|object| &*object.origin.file).collect();
+            let texts = repo.texts.iter().filter(|(path, _)| files.contains(&***path));
+            for (_, text) in texts {
+                let text = String::from_utf8_lossy(text);
+                let sources = text.lines().filter_map(|line| line.strip_prefix("# Source: "));
+                charts.extend(sources.filter_map(|source| Some(source.split_once('/')?.0.to_owned())));
+            }
+            let labels = templates().filter_map(|object| object.label("helm.sh/chart"));
+            charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
+        }
+        Self { objects: templates().map(identity).collect(), charts }
+    }
+
+    /// Whether the repo has an object that a build gives.
+    fn has(&self, build: &BuildRoot, object: &Object) -> bool {
+        if self.objects.contains(&identity(object)) {
+            return true;
+        }
+        // The names of generated objects end in a hash.
+        let is_generated = object.origin.file == build.file;
+        is_generated && {
+            let (group, kind, namespace, name) = identity(object);
+            let start = format!("{name}-");
+            let from = (group, kind, namespace, start.as_str());
+            let next = self.objects.range(from..).next();
+            next.is_some_and(|(g, k, ns, found)| {
+                (*g, *k, *ns) == (group, kind, namespace)
+                    && found.strip_prefix(start.as_str()).is_some_and(|hash| hash.len() == 10)
+            })
+        }
+    }
+}
+
+/// The identity without the API version.
+fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
+    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
+}
+
+/// What is known about one build.
+struct BuildReview<'r> {
+    build: &'r BuildRoot,
+    /// The objects that the repo does not have as templates.
+    objects: Vec<&'r Object>,
+    /// Those that would be placed.
+    placed: Vec<(&'r ObjectRef, CandidatePlacement)>,
+    /// Whether the output of the build is in the repo.
+    is_provided: bool,
+}
+
+impl<'r> BuildReview<'r> {
+    fn new(build: &'r BuildRoot, provided: &Provided<'_>) -> Self {
+        let is_provided = build.tool == BuildTool::Helm && provided.charts.contains(&build.name);
+        let all = build.objects.iter().chain(&build.unlisted);
+        let objects = all.filter(|object| !is_provided && !provided.has(build, object)).collect();
+        Self { build, objects, placed: Vec::new(), is_provided }
+    }
+
+    /// Whether the output would lack what the repo means.
+    fn is_missing(&self, unplaced: Unplaced) -> bool {
+        // A policy whose very name is an expression is one only after its engine has run.
+        let decides =
+            |policy: &ObjectRef| self.build.tool == BuildTool::Helm || !policy.name.contains(UNKNOWN_NAME);
+        let has_policies = !self.is_provided && self.build.unread.iter().any(decides);
+        match unplaced {
+            Unplaced::Warn => !self.placed.is_empty() || has_policies,
+            Unplaced::Error | Unplaced::Everywhere => {
+                !self.placed.is_empty()
+                    || has_policies
+                    || !self.objects.is_empty()
+                    || (self.build.unknown.is_some() && !self.is_provided)
+            }
+        }
+    }
+
+    fn finding(&self, unplaced: Unplaced) -> Option<Finding> {
+        let build = self.build;
+        let (unknown, changed) = (build.unknown.filter(|_| !self.is_provided), !build.changed.is_empty());
+        let nothing = self.objects.is_empty() && self.placed.is_empty() && unknown.is_none();
+        if self.is_provided || (nothing && !changed && build.unread.is_empty()) {
+            return None;
+        }
+        let is_missing = self.is_missing(unplaced);
+        let code = match build.tool {
+            _ if is_missing => NOT_BUILT,
+            BuildTool::Kustomize => "kustomization",
+            BuildTool::Helm => "helm-chart",
+            BuildTool::Template(_) => "other-template",
+        };
+        let mut message = if is_missing { self.say_missing(unplaced) } else { self.say_unread() };
+        if let Some(unknown) = unknown.filter(|_| !is_missing || self.placed.is_empty()) {
+            message.push_str(&format!(" (not all of its objects are known: {unknown})"));
+        }
+        if !build.unread.is_empty() {
+            let (it, are) =
+                (list_objects(build.unread.iter()), if build.unread.len() == 1 { "is" } else { "are" });
+            message.push_str(&match build.tool {
+                BuildTool::Template(_) => format!(" ({it} among them)"),
+                _ => format!("; {it} in it {are} not read"),
+            });
+        }
+        if changed {
+            let names = list_objects(build.changed.iter());
+            let are = if build.changed.len() == 1 { "is" } else { "are" };
+            message.push_str(&format!(
+                "; {names} in it {are} read as written, without what the kustomization changes"
+            ));
+        }
+        let at = (build.line > 0).then_some(federate_yaml::Position { line: build.line, column: 1 });
+        let finding = Finding::in_file(Severity::Warning, code, &build.file, at, message);
+        Some(finding.help(self.help(is_missing)))
+    }
+
+    /// What builds the objects, and that federate does not.
+    fn say_tool(&self) -> String {
+        match self.build.tool {
+            BuildTool::Kustomize => {
+                format!("kustomize builds {}, and federate does not run it", self.place())
+            }
+            BuildTool::Helm => format!("{} is a Helm chart, which federate does not render", self.place()),
+            BuildTool::Template(engine) => match self.build.files.as_slice() {
+                [_] => format!("this is a template: {}", engine.phrase()),
+                files => {
+                    let names: Vec<&str> = files.iter().map(AsRef::as_ref).collect();
+                    let listed = finding::list(&names, NAMED);
+                    format!("{} files are templates of {}: {listed}", files.len(), engine.phrase())
+                }
+            },
+        }
+    }
+
+    fn place(&self) -> String {
+        match self.build.folder.as_str() {
+            "" => "the repo's folder".to_owned(),
+            folder => format!("`{folder}`"),
+        }
+    }
+
+    fn say_unread(&self) -> String {
+        let tool = self.say_tool();
+        if matches!(self.build.tool, BuildTool::Template(_)) {
+            return match self.build.files.len() {
+                1 => format!("{tool}, so its objects are not read"),
+                _ => format!("{tool}; their objects are not read"),
+            };
+        }
+        match self.objects.len() {
+            0 => tool,
+            1 => format!("{tool}: the object in it is not a template, and no policy selects it"),
+            count => format!("{tool}: its {count} objects are not templates, and no policy selects them"),
+        }
+    }
+
+    fn say_missing(&self, unplaced: Unplaced) -> String {
+        let tool = self.say_tool();
+        let Some((_, first)) = self.placed.first() else {
+            let why = match unplaced {
+                Unplaced::Everywhere => "`unplaced: everywhere` would place what it gives",
+                Unplaced::Error => "no policy places what it gives",
+                Unplaced::Warn => "it holds policies",
+            };
+            return format!("{tool}, and {why}");
+        };
+        let names = list_objects(self.placed.iter().map(|(id, _)| *id));
+        let by = match &first.policy {
+            Some(policy) => policy.to_string(),
+            None if unplaced == Unplaced::Everywhere => "`unplaced: everywhere`".to_owned(),
+            None => "their rules".to_owned(),
+        };
+        let (it, is) = if self.placed.len() == 1 { ("it", "is") } else { ("they", "are") };
+        let is_unlisted = |id: &ObjectRef| self.build.unlisted.iter().any(|object| object.id == *id);
+        if self.placed.iter().all(|(id, _)| is_unlisted(id)) {
+            let file = &self.build.file;
+            return format!(
+                "{by} would place {names}, but {tool}, and `{file}` does not list {it}: {it} {is} missing from the output"
+            )
+            .replace("list they", "list them");
+        }
+        format!("{by} would place {names}, but {tool}: {it} {is} missing from the output")
+    }
+
+    fn help(&self, is_missing: bool) -> String {
+        let folder = if self.build.folder.is_empty() { "." } else { &self.build.folder };
+        let last = folder.rsplit('/').next().filter(|name| *name != ".").unwrap_or("all");
+        let end = if is_missing { "; `render`, `commit`, `apply` and `sync` stop until then" } else { "" };
+        match self.build.tool {
+            BuildTool::Kustomize if self.build.folder.is_empty() => format!(
+                "commit the output of the build (`kubectl kustomize . > rendered.yaml`) and list the files that it is built \
+                 from in .federateignore; list only kustomization.yaml there to read the files as they are written{end}"
+            ),
+            BuildTool::Kustomize => format!(
+                "commit the output of the build outside of the folder (`kubectl kustomize {folder} > rendered/{last}.yaml`), or \
+                 list the folder in .federateignore{end}"
+            ),
+            BuildTool::Helm => format!(
+                "commit the output of the chart outside of the folder (`helm template --no-hooks {} {folder} > \
+                 rendered/{last}.yaml`), or list the folder in .federateignore{end}",
+                self.build.name
+            ),
+            BuildTool::Template(_) => {
+                let files = if self.build.files.len() == 1 { "the file" } else { "the files" };
+                format!("add its output to the repo, or list {files} in .federateignore{end}")
+            }
+        }
+    }
+}
+
+/// Why objects are defined several times, as far as their paths and contents show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum DuplicateCause {
+    /// A definition is a patch of another one.
+    Patch,
+    /// A tool that is installed by these files applies them by itself.
+    Tool,
+    /// The files are in one folder.
+    SameFolder,
+    /// The files are in different folders, such as those of environments.
+    Folders,
+}
+
+impl DuplicateCause {
+    fn of_duplicate(duplicate: &Duplicate) -> Self {
+        let is_of_tool = |text: &str| TOOLS.iter().any(|name| text.contains(name));
+        let other = duplicate.others.first().map_or("", |origin| &origin.file);
+        match differing_folders(&duplicate.origin.file, other) {
+            _ if duplicate.is_patch => Self::Patch,
+            _ if is_of_tool(&duplicate.origin.file)
+                || duplicate.id.namespace.as_deref().is_some_and(is_of_tool) =>
+            {
+                Self::Tool
+            }
+            None => Self::SameFolder,
+            Some(_) => Self::Folders,
+        }
+    }
+
+    fn help(self, folder: &str) -> String {
+        match self {
+            Self::Patch => {
+                "a patch belongs to a kustomization that lists it, or in .federateignore".to_owned()
+            }
+            Self::Tool => {
+                "the tool that is installed by these files applies them by itself: list the folders in \
+                           .federateignore"
+                    .to_owned()
+            }
+            Self::SameFolder => "remove all definitions but one".to_owned(),
+            Self::Folders => format!(
+                "if the folders are environments, name one at a time (`--path {folder}`), or list the others in \
+                 .federateignore"
+            ),
+        }
+    }
+}
+
+/// Parts of paths and namespaces of tools that apply themselves.
+const TOOLS: [&str; 5] = ["flux-system", "gotk-", "argocd", "argo-cd", "bootstrap"];
+
+/// How many folders a warning about duplicates counts.
+const COUNTED_FOLDERS: usize = 5;
+
+/// One warning about duplicates of the same cause, counted by the folders that define them.
+fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Finding> {
+    let first = all.first()?;
+    let mut by_folder: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for duplicate in all {
+        let file: &str = &duplicate.origin.file;
+        let mut own = folder_of(file);
+        let mut others = BTreeSet::new();
+        for other in &duplicate.others {
+            match differing_folders(file, &other.file) {
+                Some((one, another)) => {
+                    own = one;
+                    others.insert(another);
+                }
+                None => drop(others.insert(folder_of(&other.file))),
+            }
+        }
+        let (count, folders) = by_folder.entry(own).or_default();
+        *count += 1;
+        folders.extend(others.into_iter().filter(|folder| *folder != own));
+    }
+    let shown = |folder: &str| match folder {
+        "" => "the repo's folder".to_owned(),
+        folder => format!("`{folder}`"),
+    };
+    let describe = |(own, (count, others)): (&&str, &(usize, BTreeSet<&str>))| {
+        let others: Vec<String> = others.iter().map(|folder| shown(folder)).collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        match others.as_slice() {
+            [] => format!("{count} in {}", shown(own)),
+            others => format!("{count} in {} and {}", shown(own), finding::list(others, NAMED)),
+        }
+    };
+    let folders: Vec<String> = by_folder.iter().map(describe).collect();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let differ = all.iter().filter(|duplicate| !duplicate.different.is_empty()).count();
+    let objects = match all.len() {
+        1 => format!("{} is defined several times", first.id),
+        count => format!("{count} objects are defined several times"),
+    };
+    let differ = match (differ, all.len()) {
+        (0, _) => ", equally".to_owned(),
+        (1, 1) => ", differently, and nothing places it".to_owned(),
+        (differ, _) => format!(" ({differ} differently, which nothing places)"),
+    };
+    let listed = finding::list(&folders, COUNTED_FOLDERS);
+    let names = if all.len() == 1 {
+        String::new()
+    } else {
+        format!("; {}", list_objects(all.iter().map(|duplicate| &duplicate.id)))
+    };
+    let message = format!("{objects}{differ}: {listed}{names}");
+    let folder = by_folder.keys().next().filter(|folder| !folder.is_empty()).unwrap_or(&".");
+    let other = first.others.first()?;
+    let finding = Finding::in_file(Severity::Warning, "duplicate-object", &other.file, None, message);
+    Some(Finding { origin: Some(other.clone()), ..finding.help(cause.help(folder)) })
+}
+
+/// The first objects by name, and the number of the others.
+fn list_objects<'o>(ids: impl Iterator<Item = &'o ObjectRef>) -> String {
+    let names: Vec<String> = ids.map(ToString::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    finding::list(&names, NAMED)
+}
+
+/// The folder of a file.
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
