@@ -106,6 +106,7 @@ impl Commit {
         })?;
         let mut findings = session.findings();
         findings.extend(session.secrets_in_clear());
+        self.args.say_cluster_notices(&session)?;
         self.args.report(&session, &findings);
         let Some(branches) = branches else {
             say("nothing was committed; --keep-going skips the objects with errors and commits the rest\n");

@@ -200,7 +200,7 @@ impl Members<'_> {
         });
         self.working("planning");
         let findings = session.findings();
-        let stderr = self.args.report_text(&session, &findings);
+        let stderr = self.args.cluster_notices(&session)? + &self.args.report_text(&session, &findings);
         say(&stderr);
         let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {

@@ -22,7 +22,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 
-pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
+pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, NotReady, Taint};
 pub use condition::Condition;
 pub use connection::Connection;
 pub use federate_yaml::pointer;

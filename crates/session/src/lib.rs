@@ -24,6 +24,7 @@
 //! ```
 
 mod check;
+mod clusters;
 pub mod commit;
 mod comparison;
 mod explain;
