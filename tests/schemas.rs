@@ -50,6 +50,11 @@ fn whatif() {
 }
 
 #[test]
+fn clusters() {
+    current::<federate_report::clusters::ClusterList>("clusters.schema.json");
+}
+
+#[test]
 fn actions() {
     current::<federate_engine::actions::Actions>("actions.schema.json");
 }

@@ -49,6 +49,7 @@ impl Check {
             return print(&explanation(code)?).map(|()| Exit::Clean);
         }
         let session = self.args.last_session()?;
+        self.args.say_cluster_notices(&session)?;
         let mut found = session.check_for(self.kube_version);
         if self.args.quiet {
             found.retain(Finding::is_error);

@@ -121,6 +121,7 @@ impl Commit {
             })?;
         let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
+        self.args.say_cluster_notices(&session)?;
         self.args.report(&session, &findings);
         match committed {
             CommitOutcome::Done(branches) => {

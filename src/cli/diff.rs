@@ -121,6 +121,7 @@ impl Diff {
         let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
         let names = self.names(&range, base.as_ref());
+        self.args.say_cluster_notices(&to)?;
         self.report_errors(&names.0, &from, &to);
         let found = to.findings();
         // Warnings that --fail-on makes errors fail the command, but everything can be compared.

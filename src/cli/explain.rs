@@ -4,19 +4,24 @@ use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, plan, print, print_value};
+use federate_dialect::Plan;
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::schema::nearest;
+use federate_report::clusters;
 use federate_report::explanation::{self, ExplainedPolicy};
+use federate_report::table::TextStyle;
 use federate_session::{Named, Session};
 
 /// Explain why an object is placed where it is
 ///
 /// Shows, for each cluster, the filter that excluded it, its score (Karmada: 100 where the object is placed already),
 /// its replicas with the arithmetic, and the overrides with the paths that they changed. For an object that is placed nowhere, shows what keeps it from
-/// each policy. For a policy, shows what it places; for an override policy, what it changes.
+/// each policy. For a policy, shows what it places; for an override policy, what it changes; for a cluster, whether it is ready,
+/// what is placed there, and which policies choose it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Explain {
-    /// The object or policy, as KIND/NAME or KIND/NAMESPACE/NAME
+    /// The object, policy or cluster, as KIND/NAME or KIND/NAMESPACE/NAME
     ///
     /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp.
     #[arg(value_name = "KIND/NAME")]
@@ -39,7 +44,8 @@ Examples:
   federate explain deployment/worker examples/repo
   federate explain svc/search -n data examples/repo
   federate explain pp/checkout -n shop examples/repo
-  federate explain clusteroverridepolicy/registries examples/repo";
+  federate explain clusteroverridepolicy/registries examples/repo
+  federate explain cluster/eu-1 examples/repo";
 
 impl Explain {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -47,7 +53,11 @@ impl Explain {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
         let session = self.args.last_session()?;
+        self.args.say_cluster_notices(&session)?;
         let found = session.find(kind, name, self.namespace.as_deref());
+        if found.is_err() && session.names_clusters(kind) {
+            return self.cluster(&session, name);
+        }
         match found.map_err(|error| Fault::Failed(error.to_string()))? {
             Named::Object(id) => self.object(&session, &id),
             Named::Policy(id) => {
@@ -62,6 +72,25 @@ impl Explain {
                 }
             }
         }
+    }
+
+    fn cluster(&self, session: &Session, name: &str) -> Result<Exit, Fault> {
+        let Some(explained) = session.explain_cluster(name) else {
+            let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+            let near =
+                nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let names = federate_kubernetes::finding::list(&names, 10);
+            return Err(Fault::Failed(format!(
+                "no cluster `{name}` in the inventory (there are: {names}){near}"
+            )));
+        };
+        if self.output != Format::Table {
+            return print_value(&explained, self.output).map(|()| Exit::Clean);
+        }
+        let style = self.args.text_style();
+        let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
+        let table = plan::table(session, &plan, false, TextStyle { quiet: true, ..style });
+        print(&clusters::explained_cluster(&explained, &table, style)).map(|()| Exit::Clean)
     }
 
     fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {
@@ -90,7 +119,7 @@ impl Explain {
             let mut plan = session.plan_with_replicas();
             plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
             plan.unmatched.clear();
-            let style = federate_report::table::TextStyle { quiet: true, ..self.args.text_style() };
+            let style = TextStyle { quiet: true, ..self.args.text_style() };
             print(&explanation::policy(
                 policy,
                 &plan::table(session, &self.args.narrowed(&plan), false, style),

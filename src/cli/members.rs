@@ -205,7 +205,7 @@ impl Members<'_> {
         let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
         let destination = if writes { Destination::Clusters } else { Destination::Files };
         let findings = session.findings_for(destination);
-        let stderr = self.args.report_text(&session, &findings);
+        let stderr = self.args.cluster_notices(&session)? + &self.args.report_text(&session, &findings);
         say(&stderr);
         let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {

@@ -14,6 +14,7 @@ mod access;
 mod apply;
 mod check;
 mod cluster_names;
+mod clusters;
 mod commit;
 mod completions;
 mod crash;
@@ -72,6 +73,7 @@ const AFTER_HELP: &str = "\
 Examples:
   federate check examples/repo                            # errors and likely mistakes
   federate plan examples/repo                             # where each object is placed
+  federate clusters examples/repo                         # the clusters, and whether they are ready
   federate explain deployment/worker examples/repo        # why it is placed there
   federate diff examples/repo --from main                 # what a change causes
   federate whatif examples/repo --each cluster            # what the loss of a cluster causes
@@ -87,6 +89,7 @@ enum Command {
     Init(init::Init),
     Check(check::Check),
     Plan(plan::Plan),
+    Clusters(clusters::Clusters),
     Explain(explain::Explain),
     Diff(diff::Diff),
     #[command(name = "whatif")]
@@ -121,6 +124,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Init(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Clusters(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Diff(command) => command.run(),
         Command::WhatIf(command) => command.run(),

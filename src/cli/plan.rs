@@ -66,6 +66,7 @@ impl Plan {
             return Err(Fault::Failed(why.to_owned()));
         }
         let session = self.args.last_session()?;
+        self.args.say_cluster_notices(&session)?;
         let plan = self.args.narrowed(session.plan());
         match self.output {
             Output::Table | Output::Wide => print(&self.table(&session))?,

@@ -126,6 +126,7 @@ impl Render {
         let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
         let findings = session.findings_for(Destination::Files);
+        self.args.say_cluster_notices(session)?;
         self.args.report(session, &findings);
         if federate_engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going skips the objects with errors and writes the rest\n");

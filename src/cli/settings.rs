@@ -22,8 +22,9 @@ use federate_engine::previous;
 use federate_engine::snapshot::Stored;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
-use federate_report::findings;
+use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
+use federate_report::{clusters, findings};
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
@@ -416,6 +417,28 @@ impl RepoArgs {
     /// Prints findings to standard error: errors always, warnings unless `--quiet`.
     pub(super) fn report(&self, session: &Session, found: &[Finding]) {
         say(&self.report_text(session, found));
+    }
+
+    /// Prints to standard error when the snapshot was taken, and a line for each cluster that is not ready, unless
+    /// `--quiet`.
+    pub(super) fn say_cluster_notices(&self, session: &Session) -> Result<(), Fault> {
+        say(&self.cluster_notices(session)?);
+        Ok(())
+    }
+
+    /// What [`say_cluster_notices`](Self::say_cluster_notices) prints.
+    pub(super) fn cluster_notices(&self, session: &Session) -> Result<String, Fault> {
+        if self.quiet {
+            return Ok(String::new());
+        }
+        let snapshot = self.snapshot_age()?.map(|age| age.to_string()).unwrap_or_default();
+        Ok(snapshot + &clusters::unready_lines(&session.unready_clusters()))
+    }
+
+    /// When the snapshot given with `--snapshot` was taken, and how old it is at `--now` or at the current time.
+    pub(super) fn snapshot_age(&self) -> Result<Option<SnapshotAge>, Fault> {
+        let stored = self.stored()?;
+        Ok(stored.and_then(|stored| self.snapshot.age(&stored, self.now.unwrap_or_else(Timestamp::now))))
     }
 
     /// What [`report`](Self::report) prints.

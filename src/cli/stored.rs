@@ -12,6 +12,7 @@ use super::access::duration;
 use super::revision::{Opened, RevisionArgs};
 use federate_control_planes::DIALECTS;
 use federate_engine::snapshot::Stored;
+use federate_report::clusters::SnapshotAge;
 use federate_source::WorkTree;
 
 /// The arguments about a snapshot.
@@ -71,6 +72,14 @@ impl SnapshotArgs {
             check_age(&stored, limit, now.unwrap_or_else(Timestamp::now)).map_err(failed)?;
         }
         Ok(Some(self.read.get_or_init(|| Arc::new(stored)).clone()))
+    }
+
+    /// When the snapshot was taken, and how old it is at the time `now`; `None` for a state that was just read.
+    pub(super) fn age(&self, stored: &Stored, now: Timestamp) -> Option<SnapshotAge> {
+        let path = self.snapshot.as_ref()?.display().to_string();
+        let age_seconds = stored.taken.map(|taken| now.duration_since(taken).as_secs());
+        let taken = stored.taken.map(|taken| taken.to_string());
+        Some(SnapshotAge { path, taken, age_seconds, failed: stored.failed.clone() })
     }
 
     /// The snapshot's folder within the repo, if it is there: its files are not part of the repo.

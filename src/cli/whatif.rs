@@ -10,7 +10,6 @@ use super::progress;
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
-use federate_report::table::TextStyle;
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
 
@@ -156,6 +155,7 @@ impl WhatIf {
         let session = self.args.session(None, None)?;
         let findings = session.plan_findings();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.is_error()).cloned().collect();
+        self.args.say_cluster_notices(&session)?;
         self.args.report(&session, &errors);
         if !errors.is_empty() && !self.args.keep_going {
             return Ok(Exit::Error);
@@ -178,9 +178,15 @@ impl WhatIf {
         if let Some(each) = self.each {
             return self.each(each.unit(), &scenarios, &scenario, words);
         }
-        let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
-        let parts = (outcome.stages.as_slice(), outcome.tightest.as_slice());
-        let report = whatif::WhatIf::new(words, parts, &outcome.changes, &outcome.losses);
+        let outcome = scenarios.explained_outcome(&scenario).map_err(Fault::Failed)?;
+        let effect = whatif::Effect {
+            timeline: &outcome.stages,
+            capacity: &outcome.tightest,
+            changes: &outcome.changes,
+            losses: &outcome.losses,
+            unmoved: outcome.unmoved.as_ref(),
+        };
+        let report = whatif::WhatIf::new(words, effect);
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
@@ -198,6 +204,10 @@ impl WhatIf {
     ) -> Result<Exit, Fault> {
         let outcomes = scenarios.each(unit, self.pairs, scenario).map_err(Fault::Failed)?;
         let rows = outcomes.iter().map(row).collect();
+        let worst = outcomes.first().filter(|worst| !worst.outcome.losses.is_empty());
+        let worst = worst.filter(|_| outcomes.iter().all(|unit| unit.outcome.moved() == 0));
+        let unmoved = worst.map(|worst| scenarios.explain_unmoved(&worst.scenario(scenario)));
+        let unmoved = unmoved.transpose().map_err(Fault::Failed)?.flatten();
         let report = whatif::WhatIfEach {
             api_version: federate_dialect::plan::API_VERSION,
             kind: "WhatIfEach",
@@ -205,14 +215,12 @@ impl WhatIf {
             pairs: self.pairs,
             scenario: words,
             rows,
+            unmoved: unmoved.as_ref(),
         };
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
-            Output::Markdown => {
-                let style = TextStyle { width: None, color: false, full: self.args.verbose, quiet: false };
-                print(&format!("```text\n{}```\n", report.text(style)))?;
-            }
+            Output::Markdown => print(&report.markdown())?,
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
     }
@@ -273,7 +281,7 @@ fn row(unit: &UnitOutcome) -> Row {
     Row {
         lose: unit.name.clone(),
         clusters: unit.clusters.iter().map(ToString::to_string).collect(),
-        moved: unit.outcome.changes.placements.iter().filter(|row| !row.clusters.is_empty()).count(),
+        moved: unit.outcome.moved(),
         replicas: Replicas::of(losses),
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
         unschedulable: unit.outcome.unschedulable().into_iter().cloned().collect(),

@@ -14,6 +14,7 @@ mod sandbox;
 
 mod adoption;
 mod check;
+mod clusters;
 mod commit;
 mod deletions;
 mod dialects;

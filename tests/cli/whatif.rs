@@ -35,12 +35,13 @@ fn kubeadmiral() -> Sandbox {
 fn a_lost_cluster_loses_its_replicas_where_nothing_is_evicted() {
     let ran = kubeadmiral().run("whatif --lose m1").code(1);
     let text = "lose m1: nothing moves, and 3 replicas are lost
+Nothing moves because the schedulers keep what they have placed: with `--remove` in place of `--lose`, 1 object moves.
 
 Timeline
   t+0s     m1 is lost
            3 replicas lost
   t+130s   m1: Offline is True, Ready is Unknown
-           nothing moves
+           nothing moves: the schedulers keep what they have placed
 
 Replicas
 OBJECT               LOST  REGAINED  LEFT
@@ -101,7 +102,8 @@ fn workloads_are_scaled_clusters_join_and_resize() {
     assert_eq!(added["clusters"]["added"], json!(["n1", "n2", "n3"]));
     assert_eq!(
         repo.run("whatif --label m1=tier=gold").code(0).out,
-        "label m1=tier=gold: nothing changes\n\nTimeline\n  t+0s     m1 gets the label tier=gold\n           nothing moves\n"
+        "label m1=tier=gold: nothing changes\nNothing moves because no policy decides otherwise: `federate explain KIND/NAME` shows which clusters a policy can \
+         choose.\n\nTimeline\n  t+0s     m1 gets the label tier=gold\n           nothing moves: no policy decides otherwise\n"
     );
     let resized = repo.run("whatif --capacity m1=10% --scale deployment/shop/web=60 -o json").code(1).json();
     assert_eq!(resized["placements"][0]["replicas"], json!({"from": 6, "to": 60}));
@@ -120,6 +122,8 @@ fn each_cluster_is_lost_in_turn_the_worst_first() {
 m3           0     7         0        7  m1 cpu 50 %  Deployment shop/pinned
 m1           0     3         0        3  m2 cpu 50 %
 m2           0     2         0        2  m1 cpu 50 %
+
+Nothing moves because the schedulers keep what they have placed: with `--remove` in place of `--lose`, 2 objects move.
 
 0 of 3 clusters can be lost without missing replicas or objects that run nowhere
 ";
@@ -215,7 +219,7 @@ Placement changes
 Timeline
   t+0s     m2 is resized
            m1 is being removed
-           nothing moves
+           nothing moves yet
   t+0s     m1 has left
            m2: 1 replica does not fit
            1 object moved, 4 replicas lost, 4 replicas regained
@@ -274,7 +278,7 @@ Placement changes
 Timeline
   t+0s     m3 is being removed
            m4 is being removed
-           nothing moves
+           nothing moves yet
   t+0s     m3 has left
            m4 has left
            1 placement waits for its rollout
@@ -306,7 +310,7 @@ Timeline
            m3 is being removed
            3 replicas lost
   t+5m     m3: no heartbeat for 5 minutes, nothing new is placed there
-           nothing moves
+           nothing moves yet
   t+15m    m3 has left
            3 objects moved, 3 replicas regained
 
@@ -402,4 +406,144 @@ fn what_is_not_there_is_an_error() {
             + "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m1}\n",
     );
     repo.run("whatif --lose m1").code(2);
+}
+
+/// Clusters of Karmada; `m1` is not ready.
+const ONE_NOT_READY: &str = "apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m1}
+spec: {region: eu}
+status:
+  apiEnablements: [{groupVersion: apps/v1, resources: [{kind: Deployment, name: deployments}]}]
+  conditions: [{type: Ready, status: 'False', reason: ClusterNotReachable, lastTransitionTime: '2026-11-01T00:00:00Z'}]
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m2}
+spec: {region: us}
+";
+
+#[test]
+fn what_runs_nowhere_comes_first_and_is_never_cut() {
+    let repo = Sandbox::new().file("federate.yaml", "clusters: [{name: eu-1}, {name: us-1}]\n");
+    let policy = |name: &str, kind: &str, cluster: &str| {
+        format!(
+            "---\napiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment{kind}}}]\n  placement: {{clusterAffinity: {{{cluster}}}}}\n"
+        )
+    };
+    let policies = policy("all", "", "") + &policy("zz", ", name: zz-critical", "clusterNames: [eu-1]");
+    repo.write("policy.yaml", policies);
+    let names = (1..=25).map(|number| format!("app{number}")).chain(["zz-critical".to_owned()]);
+    for name in names {
+        repo.write(
+            &format!("{name}.yaml"),
+            crate::sandbox::WEB.replace("name: web\n", &format!("name: {name}\n")),
+        );
+    }
+    let table = repo.run("whatif --lose eu-1").code(1).out;
+    assert!(table.starts_with("Runs nowhere\nOBJECT"), "{table}");
+    assert!(table.lines().nth(2).unwrap().starts_with("Deployment shop/zz-critical"), "{table}");
+    let markdown = repo.run("whatif --lose eu-1 -o markdown").code(1).out;
+    assert!(
+        markdown.contains("```text\nRuns nowhere\n") && markdown.contains("shop/zz-critical"),
+        "{markdown}"
+    );
+    let json = repo.run("whatif --lose eu-1 -o json").code(1).json();
+    assert_eq!(json["losses"][0]["object"]["name"], "zz-critical");
+    let pairs = repo.run("whatif --each cluster --pairs").code(1).out;
+    assert!(pairs.starts_with("Runs nowhere\nOBJECT") && pairs.contains("(eu-1, us-1)"), "{pairs}");
+}
+
+#[test]
+fn a_comment_is_cut_where_it_matters_least() {
+    let repo = Sandbox::new()
+        .file("federate.yaml", "clusters: [{name: eu-1}, {name: us-1}]\nunplaced: everywhere\n");
+    for number in 0..1500 {
+        let name = format!("app-{number:04}-{}", "x".repeat(40));
+        repo.write(
+            &format!("{name}.yaml"),
+            crate::sandbox::WEB.replace("name: web\n", &format!("name: {name}\n")),
+        );
+    }
+    let markdown = repo.run("whatif --lose eu-1 -o markdown").code(1).out;
+    assert!(markdown.chars().count() <= 65_536, "{}", markdown.chars().count());
+    assert!(markdown.contains("cut to fit a comment") && markdown.ends_with("```\n"), "no cut is said");
+    assert!(markdown.contains("\nTimeline\n") || markdown.contains("replicas lost"), "the sums are cut");
+}
+
+#[test]
+fn nothing_moves_with_the_reason_and_what_changes_it() {
+    let taints = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterTaintPolicy\nmetadata: {name: down}\nspec:\n  \
+                  addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: ['True']}]\n  \
+                  taints: [{key: down, effect: NoExecute}]\n";
+    let gate = karmada("").file("taints.yaml", taints).run("whatif --lose m1 -o json").code(1).json();
+    assert_eq!((&gate["unmoved"]["reason"], &gate["unmoved"]["moved"]), (&json!("GateOff"), &json!(1)));
+    assert_eq!(gate["unmoved"]["help"], "with `--gates Failover=true`, 1 object moves");
+    let tolerates = "    clusterTolerations: [{key: down, operator: Exists, effect: NoExecute}]\n";
+    let tolerated = karmada(tolerates);
+    let tolerated = tolerated.run("whatif --taint m1=down:NoExecute --gates Failover=true").code(0).out;
+    assert!(tolerated.contains("Nothing moves because the policies tolerate the taints: "), "{tolerated}");
+    let kept = kubeadmiral().run("whatif --lose m1").code(1).out;
+    assert!(
+        kept.contains("Nothing moves because the schedulers keep what they have placed: with `--remove`"),
+        "{kept}"
+    );
+    let empty = karmada("    clusterAffinity: {clusterNames: [m2]}\n").run("whatif --lose m1").code(0).out;
+    assert!(empty.contains("Nothing moves because nothing is placed there"), "{empty}");
+}
+
+#[test]
+fn more_replicas_are_added_and_not_regained() {
+    let json = kubeadmiral().run("whatif --scale deployment/shop/web=+3 -o json").code(1).json();
+    assert_eq!(json["replicas"], json!({"lost": 0, "regained": 0, "missing": 0, "added": 3}));
+    let text = kubeadmiral().run("whatif --scale deployment/shop/web=+3").code(1).out;
+    assert!(text.ends_with("0 replicas lost, 0 regained, 0 missing, 3 added\n"), "{text}");
+    assert!(!text.contains("regained\n\nReplicas"), "{text}");
+}
+
+#[test]
+fn a_resized_cluster_shows_what_is_free() {
+    let text = kubeadmiral().run("whatif --capacity m1=200%").code(0).out;
+    assert!(
+        text.contains("Free after that\nCLUSTER") && text.contains("m1              cpu  30 of 40"),
+        "{text}"
+    );
+}
+
+#[test]
+fn replicas_in_a_cluster_that_is_not_ready_do_not_run() {
+    let repo = Sandbox::web();
+    repo.write("clusters.yaml", ONE_NOT_READY);
+    let ran = repo.run("whatif --lose m1").code(0);
+    assert!(ran.out.contains("Nothing moves because the clusters were not ready before"), "{}", ran.out);
+    assert!(ran.err.contains("warning: cluster m1 is not ready since 2026-11-01T00:00:00Z"), "{}", ran.err);
+    let json = repo.run("whatif --lose m2 -o json").code(1).json();
+    assert_eq!((&json["losses"][0]["left"], &json["losses"][0]["nowhere"]), (&json!(0), &json!(true)));
+}
+
+#[test]
+fn an_expectation_about_nothing_is_an_error() {
+    let repo = kubeadmiral();
+    let scenario = |expect: &str| {
+        format!(
+            "apiVersion: federate.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: any}}\nspec:\n  each: cluster\n  expect: [{expect}]\n"
+        )
+    };
+    for nothing in ["{kind: Deploymnt, atLeast: 50%}", "{selector: tier=critical, atLeast: '1'}"] {
+        repo.write("scenario.yaml", scenario(nothing));
+        let ran = repo.run("whatif --scenario scenario.yaml").code(2);
+        assert!(
+            ran.err.contains("scenario.yaml:1: `spec.expect`: no object of the plan has the "),
+            "{}",
+            ran.err
+        );
+        assert!(repo.run("check").code(2).out.contains("error[invalid-scenario]"));
+    }
+    repo.write("scenario.yaml", scenario("{kind: Deployment, atLeast: '7'}"));
+    let ran = repo.run("whatif --scenario scenario.yaml").code(1).out;
+    assert!(
+        ran.contains("Deployment shop/web has 6 replicas even before the scenario, and 7 are expected"),
+        "{ran}"
+    );
 }

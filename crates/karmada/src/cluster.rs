@@ -11,11 +11,14 @@ use serde_json::Value;
 
 use super::capacity::{Answer, Observed, cluster_status};
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint, schema};
+use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, NotReady, Object, Taint, schema};
 
 use super::api::{
     ApiEnablement, ClusterSpec, ClusterStatus, Modeling, ResourceModel, ResourceRange, ResourceSummary,
 };
+
+/// The taints of clusters whose condition `Ready` is `False` or `Unknown`.
+const UNREADY_TAINTS: [&str; 2] = ["cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable"];
 
 /// A grade of nodes.
 #[derive(Clone, Debug)]
@@ -55,8 +58,25 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
         apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
         kubernetes: object.at(&["status", "kubernetesVersion"]).and_then(Value::as_str).map(str::to_owned),
         capacity: status.resource_summary.map(|s| capacity(s, &models)),
+        unready_condition: unready_condition(object),
         ..Cluster::of(object)
     })
+}
+
+/// The condition `Ready` that is not true or, without the condition, a taint with which Karmada marks a cluster that it
+/// does not reach. Schedulers only look at the taint.
+fn unready_condition(object: &Object) -> Option<NotReady> {
+    let conditions = object.at(&["status", "conditions"]);
+    let reported =
+        conditions.and_then(Value::as_array).is_some_and(|all| all.iter().any(|c| c["type"] == "Ready"));
+    if reported {
+        return NotReady::from_conditions(conditions, "Ready");
+    }
+    let taints = object.at(&["spec", "taints"])?.as_array()?;
+    let taint =
+        taints.iter().find(|taint| taint["key"].as_str().is_some_and(|key| UNREADY_TAINTS.contains(&key)))?;
+    let since = taint["timeAdded"].as_str().and_then(|time| time.parse().ok());
+    Some(NotReady { since, why: format!("it has the taint {}", taint["key"].as_str().unwrap_or_default()) })
 }
 
 /// The free resources that the control plane would write into the `Cluster`'s status, from what is in the member.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Apis, Capacity, Cluster, Finding, Object, Taint, schema};
+use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NotReady, Object, Taint, schema};
 
 use super::api::{ClusterSpec, ClusterStatus, Resources};
 
@@ -29,6 +29,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
         capacity: status.resources.map(capacity),
         joined,
         ready,
+        unready_condition: NotReady::from_conditions(object.at(&["status", "conditions"]), "Ready"),
         ..Cluster::of(object)
     })
 }

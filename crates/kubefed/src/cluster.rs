@@ -3,7 +3,7 @@
 //! Facts: a cluster is ready if any of its conditions is `Ready` with status `True`. Without `status` it is not
 //! ready. Region and zones are in the status. Labels are the object's.
 
-use federate_kubernetes::{Cluster, Finding, Object, schema};
+use federate_kubernetes::{Cluster, Finding, NotReady, Object, schema};
 
 use crate::api::ClusterStatus;
 
@@ -17,6 +17,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
         zones: status.zones,
         kubernetes: version(object),
         ready: if reported { ready } else { !strict },
+        unready_condition: NotReady::from_conditions(object.at(&["status", "conditions"]), "Ready"),
         ..Cluster::of(object)
     })
 }

@@ -12,11 +12,9 @@ use serde_json::Value;
 
 use super::api::{ClusterSpec, ClusterStatus, Condition, Time, Usage};
 use super::version::Behaviour;
+use federate_kubernetes::cluster::MAX_SILENCE;
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint, schema};
-
-/// The longest age of a heartbeat, and of bad health.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+use federate_kubernetes::{Capacity, Cluster, Liveness, NotReady, Object, Taint, schema};
 
 /// The label with the name of the cluster, which the hub adds to every `MemberCluster`.
 const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
@@ -55,6 +53,7 @@ pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Clus
             heartbeat: agent.map(|a| a.last_received_heartbeat.0),
             unready_since: unhealthy.map(|c| c.last_transition_time.0),
         },
+        unready_condition: NotReady::from_conditions(agent_conditions(object), "Healthy"),
         namespaces: namespaces.map(|_| status.namespaces.into_keys().collect()),
         capacity: status.resource_usage.map(capacity),
         ..cluster
@@ -81,7 +80,7 @@ pub(super) enum Ineligible {
 /// Why a cluster is not eligible for placements, if it is not. Without a clock, ages do not count.
 pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligible> {
     let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
-    let silent = age(cluster.liveness.heartbeat).filter(|age| *age > PATIENCE);
+    let silent = age(cluster.liveness.heartbeat).filter(|age| *age > MAX_SILENCE);
     let unhealthy = age(cluster.liveness.unready_since);
     if cluster.deleting {
         Some(Ineligible::Leaving)
@@ -92,7 +91,7 @@ pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<In
         Some(if never { Ineligible::NeverHeard } else { Ineligible::Silent(age) })
     } else if !cluster.joined {
         Some(Ineligible::NotJoined)
-    } else if cluster.ready || unhealthy.is_some_and(|age| age <= PATIENCE) {
+    } else if cluster.ready || unhealthy.is_some_and(|age| age <= MAX_SILENCE) {
         None
     } else {
         Some(Ineligible::Unhealthy(unhealthy))
@@ -137,6 +136,12 @@ impl Ineligible {
         };
         format!("cluster is not connected to the fleet: {offline}")
     }
+}
+
+/// The conditions that the member agent reports.
+fn agent_conditions(object: &Object) -> Option<&Value> {
+    let agents = object.at(&["status", "agentStatus"])?.as_array()?;
+    agents.iter().find(|agent| agent["type"] == "MemberAgent")?.get("conditions")
 }
 
 fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {

@@ -4,10 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
+
+/// The longest age of a heartbeat with which a cluster still counts as connected. This is the limit of KubeFleet, the
+/// only control plane with heartbeats in its inventory.
+pub const MAX_SILENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The name of a member cluster. Shared, because a plan contains it once per placement.
 pub type ClusterName = Arc<str>;
@@ -47,6 +52,9 @@ pub struct Cluster {
     pub deleting: bool,
     /// When it last reported.
     pub liveness: Liveness,
+    /// The condition by which its control plane reports that it is not ready. Not every scheduler reads it: `ready` is
+    /// what schedulers decide by.
+    pub unready_condition: Option<NotReady>,
     /// The version of Kubernetes that it runs, if known.
     pub kubernetes: Option<String>,
     /// The namespaces that it has, if it reports them.
@@ -75,8 +83,78 @@ impl Cluster {
             ready: true,
             deleting: object.deleting(),
             liveness: Liveness::default(),
+            unready_condition: None,
             kubernetes: None,
             namespaces: None,
+        }
+    }
+
+    /// Why the cluster is not ready, if so: by its conditions, by its last heartbeat at the time `now`, or because it has
+    /// not joined. What it ran when it last reported may not run any more.
+    pub fn not_ready(&self, now: Option<Timestamp>) -> Option<NotReady> {
+        if self.unready_condition.is_some() {
+            return self.unready_condition.clone();
+        }
+        let heartbeat = self.liveness.heartbeat;
+        let silent = now.zip(heartbeat).is_some_and(|(now, last)| now.duration_since(last) > MAX_SILENCE);
+        let (since, why) = match (self.joined, self.ready) {
+            (false, _) => (None, "it has not joined the federation"),
+            (true, false) => {
+                (self.liveness.unready_since, "its inventory object does not say that it is ready")
+            }
+            (true, true) if silent => {
+                (heartbeat.filter(|last| last.as_second() > 0), "its agent has not reported since")
+            }
+            (true, true) => return None,
+        };
+        Some(NotReady { since, why: why.to_owned() })
+    }
+}
+
+/// Why a cluster is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    /// Since when, if the inventory says so.
+    pub since: Option<Timestamp>,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl NotReady {
+    /// Reads the conditions of a cluster: it is not ready where the condition `ready` is not true, or where `Offline` is.
+    /// Several conditions of a type count as true if one of them is.
+    pub fn from_conditions(conditions: Option<&Value>, ready: &str) -> Option<Self> {
+        let conditions = conditions.and_then(Value::as_array)?;
+        let of_kind = |kind: &str| -> Vec<&Value> {
+            conditions.iter().filter(|condition| condition["type"] == kind).collect()
+        };
+        let is_true = |condition: &&Value| condition["status"] == "True";
+        let found = of_kind(ready);
+        if found.iter().any(is_true) {
+            return None;
+        }
+        let offline = || of_kind("Offline").into_iter().find(is_true);
+        let condition = found.first().copied().or_else(offline)?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        let since = text("lastTransitionTime").parse().ok();
+        let why = match (text("reason"), text("message")) {
+            ("", "") => format!("{} is {}", text("type"), text("status")),
+            (reason, "") => reason.to_owned(),
+            ("", message) => message.to_owned(),
+            (reason, message) => format!("{reason}: {message}"),
+        };
+        Some(Self { since, why })
+    }
+}
+
+impl std::fmt::Display for NotReady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { since, why } = self;
+        // Without control characters: the text comes from an API server.
+        let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        match since {
+            Some(since) => write!(f, "not ready since {since} ({why})"),
+            None => write!(f, "not ready ({why})"),
         }
     }
 }

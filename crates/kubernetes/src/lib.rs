@@ -24,7 +24,7 @@ pub mod schema;
 pub mod selector;
 pub mod sops;
 
-pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
+pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, NotReady, Taint};
 pub use condition::Condition;
 pub use connection::Connection;
 pub use federate_yaml::pointer;

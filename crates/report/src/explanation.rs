@@ -123,6 +123,9 @@ pub struct Explained {
     /// The facts of the snapshot that decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
+    /// The clusters that are not ready, with since when and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_ready: BTreeMap<ClusterName, String>,
 }
 
 /// A fact of the snapshot without which the object would be placed otherwise.
@@ -143,7 +146,7 @@ pub struct Fact {
 impl Explained {
     /// Combines a decision with the overrides of its manifests, and the facts of a snapshot that decided.
     pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>, facts: Vec<Fact>) -> Self {
-        Self { origin: origin.to_string(), explanation, manifests, facts }
+        Self { origin: origin.to_string(), explanation, manifests, facts, not_ready: BTreeMap::new() }
     }
 }
 
@@ -161,7 +164,7 @@ pub fn text(explained: &Explained, style: TextStyle) -> String {
     if let Some(progress) = e.deletion_progress {
         section(&mut out, "Deletion", &[deletion(progress)]);
     }
-    clusters(&mut out, &e.clusters, style);
+    clusters(&mut out, explained, style);
     let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
     section(&mut out, "Overrides", &lines);
     let facts: Vec<String> = explained.facts.iter().map(fact).collect();
@@ -212,9 +215,12 @@ fn deletion(progress: DeletionProgress) -> String {
 const ALIKE: usize = 4;
 
 /// One row for each cluster; many clusters that differ in nothing but their names share one.
-fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {
-    let verdict =
-        |row: &ClusterVerdict| (row.chosen, row.refused_by, row.replicas, row.score, row.why.clone());
+fn clusters(out: &mut String, explained: &Explained, style: TextStyle) {
+    let rows = explained.explanation.clusters.as_slice();
+    let not_ready = |row: &ClusterVerdict| explained.not_ready.get(&row.cluster);
+    let verdict = |row: &ClusterVerdict| {
+        (row.chosen, row.refused_by, row.replicas, row.score, row.why.clone(), not_ready(row).cloned())
+    };
     let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
     for row in rows {
         *numbers.entry(verdict(row)).or_default() += 1;
@@ -246,6 +252,11 @@ fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {
         let why = match row.refused_by {
             Some(filter) => format!("{filter}: {}", row.why),
             None => row.why.clone(),
+        };
+        let why = match (not_ready(row), why.as_str()) {
+            (Some(not_ready), "") => not_ready.clone(),
+            (Some(not_ready), _) => format!("{why}; {not_ready}"),
+            (None, _) => why,
         };
         let line = line(
             mark,

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod capacity;
+pub mod clusters;
 pub mod diff;
 pub mod drift;
 pub mod explanation;

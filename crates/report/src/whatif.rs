@@ -1,5 +1,6 @@
 //! The effect of a scenario, for a terminal and for scripts.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
@@ -10,7 +11,7 @@ use super::diff::{Diff, text};
 use super::table::{TextStyle, counted};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::Changes;
-use federate_engine::whatif::{FreeResource, Loss, Stage};
+use federate_engine::whatif::{FreeResource, Loss, Stage, Unmoved};
 use federate_kubernetes::{ObjectRef, finding};
 
 /// The effect of a scenario, for scripts.
@@ -30,8 +31,11 @@ pub struct WhatIf<'a> {
     /// The tightest resource of each cluster at the end, the tightest first.
     #[serde(skip_serializing_if = "<[FreeResource]>::is_empty")]
     pub capacity: &'a [FreeResource],
-    /// Objects that lose or regain replicas.
-    pub losses: &'a [Loss],
+    /// Objects that lose or gain replicas, the worst first: what runs nowhere, then what misses most replicas.
+    pub losses: Vec<&'a Loss>,
+    /// Why nothing moves, if nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmoved: Option<&'a Unmoved>,
     /// Placements that change.
     #[serde(flatten)]
     pub changes: &'a Changes,
@@ -54,6 +58,9 @@ pub struct WhatIfEach<'a> {
     pub scenario: &'a [String],
     /// One row per unit, the worst first.
     pub rows: Vec<Row>,
+    /// Why nothing moves, if nothing moves whatever is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmoved: Option<&'a Unmoved>,
 }
 
 /// The effect of losing one unit.
@@ -123,10 +130,18 @@ impl ScenarioResults {
 pub struct Replicas {
     /// Replicas that no longer run where they ran.
     pub lost: i64,
-    /// Replicas that run where they did not run before.
+    /// Lost replicas that run in other clusters instead.
     pub regained: i64,
+    /// Replicas that run in addition to those before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub added: i64,
     /// Replicas that are lost and not regained, by object.
     pub missing: i64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 impl Replicas {
@@ -135,80 +150,166 @@ impl Replicas {
         Self {
             lost: losses.iter().map(|loss| loss.lost).sum(),
             regained: losses.iter().map(|loss| loss.regained).sum(),
+            added: losses.iter().map(|loss| loss.added).sum(),
             missing: losses.iter().map(Loss::missing).sum(),
         }
     }
 }
 
+/// What a scenario does, as the command line and programs have it.
+#[derive(Clone, Copy)]
+pub struct Effect<'a> {
+    /// What happens when.
+    pub timeline: &'a [Stage],
+    /// The tightest resource of each cluster at the end.
+    pub capacity: &'a [FreeResource],
+    /// Placements that change.
+    pub changes: &'a Changes,
+    /// Objects that lose or gain replicas.
+    pub losses: &'a [Loss],
+    /// Why nothing moves, if nothing does.
+    pub unmoved: Option<&'a Unmoved>,
+}
+
+/// The most characters of a comment on GitHub.
+const MAX_COMMENT: usize = 65_536;
+
+/// What a comment keeps free for its frame and for what it says about cuts.
+const COMMENT_FRAME: usize = 4_096;
+
+/// A part of the report.
+struct Section {
+    /// The less, the more important. Sections are printed in their own order.
+    rank: u8,
+    text: String,
+}
+
 impl<'a> WhatIf<'a> {
     /// The effect of the events.
-    pub fn new(
-        scenario: &'a [String],
-        (timeline, capacity): (&'a [Stage], &'a [FreeResource]),
-        changes: &'a Changes,
-        losses: &'a [Loss],
-    ) -> Self {
+    pub fn new(scenario: &'a [String], effect: Effect<'a>) -> Self {
+        let Effect { timeline, capacity, changes, losses, unmoved } = effect;
         let replicas = Replicas::of(losses);
+        let mut losses: Vec<&Loss> = losses.iter().collect();
+        let weight = |loss: &Loss| (loss.nowhere, loss.missing(), loss.lost);
+        losses.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.object.cmp(&b.object)));
         let (api_version, kind) = (API_VERSION, "WhatIf");
-        Self { api_version, kind, scenario, timeline, replicas, capacity, losses, changes }
+        Self { api_version, kind, scenario, timeline, replicas, capacity, losses, unmoved, changes }
     }
 
-    /// The effect as Markdown, for a comment on a pull request.
+    /// The effect as Markdown, for a comment on a pull request. The least important sections are cut first; what runs
+    /// nowhere comes first and is cut last.
     pub fn markdown(&self) -> String {
-        let style = TextStyle { width: None, color: false, full: false, quiet: false };
-        let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
-        let head = sentence(self.replicas, nowhere);
-        format!("**What if: {}**\n\n{head}\n\n```text\n{}```\n", self.scenario.join(", "), self.text(style))
+        let style = TextStyle { width: None, color: false, full: true, quiet: false };
+        let title = shortened(&self.scenario.join(", "), COMMENT_FRAME / 4);
+        let head = format!("**What if: {title}**\n\n{}", self.sentence());
+        let sections = fit_sections(self.sections(style), MAX_COMMENT - COMMENT_FRAME);
+        format!("{head}\n\n```text\n{}```\n", without_fences(&sections))
     }
 
-    /// The effect as text: the diff, then the lost replicas.
+    /// The effect as text: what runs nowhere, the diff, the timeline, the lost replicas, the free resources.
     pub fn text(&self, style: TextStyle) -> String {
+        self.sections(style).into_iter().map(|section| section.text).collect()
+    }
+
+    fn sections(&self, style: TextStyle) -> Vec<Section> {
+        let mut sections = vec![
+            Section { rank: 0, text: self.nowhere_table(style) },
+            Section { rank: 4, text: self.moves(style) },
+            Section { rank: 3, text: self.stages(style) },
+        ];
+        if !self.losses.is_empty() {
+            sections.push(Section { rank: 1, text: self.loss_table(style) });
+        }
+        sections.push(Section { rank: 2, text: self.capacity_table(style) });
+        if !self.losses.is_empty() {
+            sections.push(Section { rank: 0, text: format!("\n{}\n", style.bold(&self.sentence())) });
+        }
+        sections
+    }
+
+    fn sentence(&self) -> String {
+        sentence(self.replicas, self.losses.iter().filter(|loss| loss.nowhere).count())
+    }
+
+    /// The objects that run nowhere. None is left out.
+    fn nowhere_table(&self, style: TextStyle) -> String {
+        let rows: Vec<[String; 3]> =
+            self.losses.iter().filter(|loss| loss.nowhere).map(|loss| nowhere_cells(loss)).collect();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let mut out = format!("{}\n", style.bold("Runs nowhere"));
+        table(&mut out, ["OBJECT", "LOST", ""], &rows, style);
+        out.push('\n');
+        out
+    }
+
+    /// The placements that change, or why none does.
+    fn moves(&self, style: TextStyle) -> String {
         let later = self.scenario.join(", ");
         let diff = Diff::new("today", &later, self.changes);
         let mut out = if self.changes.is_empty() {
             let lost = counted(usize::try_from(self.replicas.lost).unwrap_or(0), "replica");
-            match self.replicas.lost {
-                0 => format!("{later}: nothing changes\n"),
-                1 => format!("{later}: nothing moves, and {lost} is lost\n"),
-                _ => format!("{later}: nothing moves, and {lost} are lost\n"),
+            match (self.replicas.lost, self.losses.iter().filter(|loss| loss.nowhere).count()) {
+                (0, 0) => format!("{later}: nothing changes\n"),
+                (0, _) => format!("{later}: nothing moves\n"),
+                (1, _) => format!("{later}: nothing moves, and {lost} is lost\n"),
+                (_, _) => format!("{later}: nothing moves, and {lost} are lost\n"),
             }
         } else {
             text::text(&diff, text::Detail::Fields, style)
         };
-        self.stages(&mut out, style);
-        if self.losses.is_empty() {
-            return out;
+        if let Some(Unmoved { summary, help, .. }) = self.unmoved {
+            let _ = writeln!(out, "Nothing moves because {summary}: {help}.");
         }
-        let _ = writeln!(out, "\n{}", style.bold("Replicas"));
-        let most = if style.full { usize::MAX } else { LOSSES };
-        let rows: Vec<[String; 5]> = self.losses.iter().take(most).map(loss_cells).collect();
-        table(&mut out, ["OBJECT", "LOST", "REGAINED", "LEFT", ""], &rows, style);
-        if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
-            let _ = writeln!(out, "… and {more} more (-v shows all)");
-        }
-        self.capacity_table(&mut out, style);
-        let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
-        let _ = writeln!(out, "\n{}", style.bold(&sentence(self.replicas, nowhere)));
         out
     }
 
-    fn stages(&self, out: &mut String, style: TextStyle) {
-        let _ = writeln!(out, "\n{}", style.bold("Timeline"));
-        for stage in self.timeline {
+    fn stages(&self, style: TextStyle) -> String {
+        let mut out = format!("\n{}\n", style.bold("Timeline"));
+        let moves = |stage: &Stage| stage.moved > 0;
+        let last = self.timeline.iter().rposition(moves);
+        for (number, stage) in self.timeline.iter().enumerate() {
             let at = format!("t+{}", duration(stage.seconds));
-            let effect = effect(stage);
+            let effect = match (effect(stage), self.unmoved, last) {
+                (Some(effect), ..) => effect,
+                (None, Some(unmoved), _) => format!("nothing moves: {}", unmoved.summary),
+                (None, None, Some(last)) if number < last => "nothing moves yet".to_owned(),
+                (None, None, Some(_)) => "nothing more moves".to_owned(),
+                (None, None, None) => "nothing moves".to_owned(),
+            };
             for (row, text) in stage.events.iter().map(String::as_str).chain([effect.as_str()]).enumerate() {
                 let _ = writeln!(out, "  {:<8} {text}", if row == 0 { at.as_str() } else { "" });
             }
         }
+        out
+    }
+
+    /// The objects that lose or gain replicas.
+    fn loss_table(&self, style: TextStyle) -> String {
+        let mut out = format!("\n{}\n", style.bold("Replicas"));
+        let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
+        let most = if style.full { usize::MAX } else { LOSSES.max(nowhere) };
+        let rows: Vec<[String; 6]> = self.losses.iter().take(most).map(|loss| loss_cells(loss)).collect();
+        let head = ["OBJECT", "LOST", "REGAINED", "ADDED", "LEFT", ""];
+        if self.replicas.added > 0 {
+            table(&mut out, head, &rows, style);
+        } else {
+            let rows: Vec<[String; 5]> = rows.into_iter().map(without_added).collect();
+            table(&mut out, without_added(head), &rows, style);
+        }
+        if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(out, "… and {more} more (-v shows all)");
+        }
+        out
     }
 
     /// The clusters with the least free resources.
-    fn capacity_table(&self, out: &mut String, style: TextStyle) {
+    fn capacity_table(&self, style: TextStyle) -> String {
         if self.capacity.is_empty() {
-            return;
+            return String::new();
         }
-        let _ = writeln!(out, "\n{}", style.bold("Free after that"));
+        let mut out = format!("\n{}\n", style.bold("Free after that"));
         let most = if style.full { usize::MAX } else { MOST_CLUSTERS };
         let cells = |resource: &FreeResource| {
             let free = format!("{} of {}", resource.free, resource.allocatable);
@@ -221,18 +322,65 @@ impl<'a> WhatIf<'a> {
             ]
         };
         let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
-        table(out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
+        table(&mut out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
         if let Some(more) = self.capacity.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
+        out
     }
 }
 
-/// How many objects are shown, unless all are to be shown.
+/// Cuts the sections to a number of characters, the least important first and each after a whole line, and says what is
+/// cut.
+fn fit_sections(mut sections: Vec<Section>, size: usize) -> String {
+    let mut order: Vec<usize> = (0..sections.len()).collect();
+    order.sort_by_key(|at| sections.get(*at).map(|section| section.rank));
+    let mut left = size;
+    for at in order {
+        let Some(section) = sections.get_mut(at) else { continue };
+        if section.text.chars().count() > left {
+            section.text = cut_lines(&section.text, left);
+        }
+        left = left.saturating_sub(section.text.chars().count());
+    }
+    sections.into_iter().map(|section| section.text).collect()
+}
+
+/// The first lines of a text, with a line about the others. That line may be longer than the rest of `size`.
+fn cut_lines(text: &str, size: usize) -> String {
+    let mut out = String::new();
+    let (mut left, mut cut) = (size, 0_usize);
+    for line in text.split_inclusive('\n') {
+        let length = line.chars().count();
+        if cut == 0 && length <= left {
+            left -= length;
+            out.push_str(line);
+        } else {
+            cut += 1;
+        }
+    }
+    let _ = writeln!(out, "… {} cut to fit a comment; `-o table -v` shows all", counted(cut, "line"));
+    out
+}
+
+/// The start of a text.
+fn shortened(text: &str, size: usize) -> String {
+    if text.chars().count() <= size {
+        return text.to_owned();
+    }
+    text.chars().take(size).chain(['…']).collect()
+}
+
+/// Text within a fence of Markdown, without the end of the fence.
+fn without_fences(text: &str) -> String {
+    text.replace("```", "'''")
+}
+
+/// How many objects are shown, unless all are to be shown or run nowhere.
 const LOSSES: usize = 20;
 
-/// What moves in a stage.
-fn effect(stage: &Stage) -> String {
+/// What moves in a stage; `None` if nothing does.
+fn effect(stage: &Stage) -> Option<String> {
     let replicas = |number: i64| counted(usize::try_from(number).unwrap_or(0), "replica");
     let parts = [
         (stage.moved > 0).then(|| format!("{} moved", counted(stage.moved, "object"))),
@@ -240,7 +388,7 @@ fn effect(stage: &Stage) -> String {
         (stage.regained > 0).then(|| format!("{} regained", replicas(stage.regained))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "nothing moves".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { None } else { Some(parts.join(", ")) }
 }
 
 /// How many clusters are shown, unless all are to be shown.
@@ -254,10 +402,21 @@ fn duration(seconds: i64) -> String {
 /// How many objects a cell names.
 const NAMES: usize = 2;
 
-fn loss_cells(loss: &Loss) -> [String; 5] {
+fn loss_cells(loss: &Loss) -> [String; 6] {
     let note = if loss.nowhere { "runs nowhere" } else { "" };
-    let number = |n: i64| n.to_string();
-    [loss.object.to_string(), number(loss.lost), number(loss.regained), number(loss.left), note.to_owned()]
+    let [lost, regained, added, left] =
+        [loss.lost, loss.regained, loss.added, loss.left].map(|number| number.to_string());
+    [loss.object.to_string(), lost, regained, added, left, note.to_owned()]
+}
+
+/// The cells without that of added replicas.
+fn without_added<T>([object, lost, regained, _, left, note]: [T; 6]) -> [T; 5] {
+    [object, lost, regained, left, note]
+}
+
+fn nowhere_cells(loss: &Loss) -> [String; 3] {
+    let lost = if loss.lost > 0 { loss.lost.to_string() } else { "-".to_owned() };
+    [loss.object.to_string(), lost, "runs nowhere".to_owned()]
 }
 
 /// The cells without that of the tightest resource.
@@ -276,6 +435,9 @@ fn sentence(replicas: Replicas, nowhere: usize) -> String {
         replicas.regained,
         replicas.missing
     );
+    if replicas.added > 0 {
+        let _ = write!(text, ", {} added", replicas.added);
+    }
     if nowhere > 0 {
         let verb = if nowhere == 1 { "runs" } else { "run" };
         let _ = write!(text, "; {} {verb} nowhere", counted(nowhere, "object"));
@@ -283,9 +445,67 @@ fn sentence(replicas: Replicas, nowhere: usize) -> String {
     text
 }
 
+/// How many pairs are shown, unless all are to be shown.
+const MAX_PAIRS: usize = 20;
+
 impl WhatIfEach<'_> {
-    /// The effect as text: one line per unit.
+    /// The effect as Markdown, for a comment on a pull request. The least important lines are cut first.
+    pub fn markdown(&self) -> String {
+        let style = TextStyle { width: None, color: false, full: false, quiet: false };
+        let sections = fit_sections(self.sections(style), MAX_COMMENT - COMMENT_FRAME);
+        format!("{}\n\n```text\n{}```\n", self.summary(), without_fences(&sections))
+    }
+
+    /// The effect as text: what runs nowhere, one line per unit, the summary.
     pub fn text(&self, style: TextStyle) -> String {
+        self.sections(style).into_iter().map(|section| section.text).collect()
+    }
+
+    fn sections(&self, style: TextStyle) -> Vec<Section> {
+        let mut sections = vec![
+            Section { rank: 0, text: self.nowhere_table(style) },
+            Section { rank: 1, text: self.table(style) },
+        ];
+        if let Some(Unmoved { summary, help, .. }) = self.unmoved {
+            sections.push(Section { rank: 0, text: format!("\nNothing moves because {summary}: {help}.\n") });
+        }
+        sections.push(Section { rank: 0, text: format!("\n{}\n", style.bold(&self.summary())) });
+        sections
+    }
+
+    /// Each object that runs nowhere without some unit, with these units. None is left out.
+    fn nowhere_table(&self, style: TextStyle) -> String {
+        let mut units: BTreeMap<&ObjectRef, Vec<&str>> = BTreeMap::new();
+        for row in &self.rows {
+            for object in &row.nowhere {
+                units.entry(object).or_default().push(&row.lose);
+            }
+        }
+        // The rows of single units name them, as long as there are few.
+        if units.is_empty() || (!self.pairs && self.rows.iter().all(|row| row.nowhere.len() <= NAMES)) {
+            return String::new();
+        }
+        let mut objects: Vec<(&ObjectRef, Vec<&str>)> = units.into_iter().collect();
+        objects.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
+        let most = if style.full { usize::MAX } else { NAMES };
+        let cells = |(object, units): &(&ObjectRef, Vec<&str>)| {
+            let names: Vec<String> = units
+                .iter()
+                .map(|unit| if self.pairs { format!("({unit})") } else { (*unit).to_owned() })
+                .collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            [object.to_string(), units.len().to_string(), finding::list(&names, most)]
+        };
+        let rows: Vec<[String; 3]> = objects.iter().map(cells).collect();
+        let mut out = format!("{}\n", style.bold("Runs nowhere"));
+        let unit = if self.pairs { "PAIRS".to_owned() } else { format!("{}S", self.each.to_uppercase()) };
+        table(&mut out, ["OBJECT", &unit, "WITHOUT"], &rows, style);
+        out.push('\n');
+        out
+    }
+
+    /// One line per unit.
+    fn table(&self, style: TextStyle) -> String {
         let head = self.each.to_uppercase();
         let cells = |row: &Row| {
             let names: Vec<String> = row.nowhere.iter().map(ToString::to_string).collect();
@@ -303,7 +523,9 @@ impl WhatIfEach<'_> {
             ]
         };
         let known = self.rows.iter().any(|row| row.tightest.is_some());
-        let rows: Vec<[String; 7]> = self.rows.iter().map(cells).collect();
+        // Pairs grow with the square of the clusters; the worst come first.
+        let most = if self.pairs && !style.full { MAX_PAIRS } else { usize::MAX };
+        let rows: Vec<[String; 7]> = self.rows.iter().take(most).map(cells).collect();
         let mut out = String::new();
         let tightest = if known { "LEAST FREE" } else { "" };
         let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", tightest, "RUNS NOWHERE"];
@@ -313,16 +535,20 @@ impl WhatIfEach<'_> {
             let rows: Vec<[String; 6]> = rows.into_iter().map(without_tightest).collect();
             table(&mut out, without_tightest(head), &rows, style);
         }
+        if let Some(more) = self.rows.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(out, "… and {more} more pairs, none of them worse (-v shows all)");
+        }
+        out
+    }
+
+    fn summary(&self) -> String {
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = match (self.pairs, self.rows.len()) {
             (false, number) => counted(number, self.each),
             (true, 1) => format!("1 pair of {}s", self.each),
             (true, number) => format!("{number} pairs of {}s", self.each),
         };
-        let words =
-            format!("{safe} of {all} can be lost without missing replicas or objects that run nowhere");
-        let _ = writeln!(out, "\n{}", style.bold(&words));
-        out
+        format!("{safe} of {all} can be lost without missing replicas or objects that run nowhere")
     }
 }
 

@@ -196,6 +196,12 @@ impl Session {
                     }
                 }
             });
-        Some(Explained::new(origin, explanation, changed.collect(), self.facts(object)))
+        let mut explained = Explained::new(origin, explanation, changed.collect(), self.facts(object));
+        let not_ready = self.clusters().iter().filter_map(|cluster| {
+            let not_ready = cluster.not_ready(self.now())?;
+            Some((cluster.name.clone(), not_ready.to_string()))
+        });
+        explained.not_ready = not_ready.collect();
+        Some(explained)
     }
 }

@@ -25,6 +25,7 @@
 
 mod candidates;
 mod check;
+mod clusters;
 pub mod commit;
 mod comparison;
 mod explain;

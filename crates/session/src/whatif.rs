@@ -11,6 +11,7 @@ use federate_engine::capacity::{self, Usage};
 use federate_engine::change::Changes;
 use federate_engine::whatif::{
     Baseline, Event, FreeResource, Loss, Scenario, ScenarioFile, Selection, Stage, TimelineOptions, Unit,
+    Unmoved,
 };
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, File};
@@ -36,12 +37,19 @@ pub struct Outcome {
     pub losses: Vec<Loss>,
     /// The tightest resource of each cluster at the end.
     pub tightest: Vec<FreeResource>,
+    /// Why nothing moves, if nothing does and the reason was asked for.
+    pub unmoved: Option<Unmoved>,
 }
 
 impl Outcome {
     /// Whether the scenario changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.losses.is_empty()
+    }
+
+    /// The number of objects whose clusters or replicas change.
+    pub fn moved(&self) -> usize {
+        self.changes.placements.iter().filter(|row| row.is_move()).count()
     }
 
     /// Objects that become unschedulable.
@@ -108,7 +116,28 @@ impl<'s> WhatIf<'s> {
     pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
         let timeline = scenario.run(self.baseline(), self.options)?;
         let (changes, losses, tightest) = (timeline.changes(), timeline.losses(), timeline.tightest());
-        Ok(Outcome { changes, losses, tightest, stages: timeline.stages })
+        Ok(Outcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
+    }
+
+    /// The effect of a scenario, with the reason if nothing moves.
+    ///
+    /// # Errors
+    ///
+    /// If it names something that does not exist.
+    pub fn explained_outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
+        let mut outcome = self.outcome(scenario)?;
+        outcome.unmoved = self.explain_unmoved(scenario)?;
+        Ok(outcome)
+    }
+
+    /// Why nothing moves in a scenario; `None` if something does.
+    ///
+    /// # Errors
+    ///
+    /// If it names something that does not exist.
+    pub fn explain_unmoved(&self, scenario: &Scenario) -> Result<Option<Unmoved>, String> {
+        let timeline = scenario.run(self.baseline(), self.options)?;
+        scenario.explain_unmoved(self.baseline(), self.options, &timeline)
     }
 
     /// The effect of losing each unit after the events of a scenario, or each pair of units. The worst comes first:
@@ -125,10 +154,8 @@ impl<'s> WhatIf<'s> {
         }
         let units = if pairs { pairs_of(&units) } else { units };
         let outcome = |(name, clusters): (String, BTreeSet<ClusterName>)| {
-            let mut scenario = scenario.clone();
-            let lose = |cluster: &ClusterName| Event::Lose(Selection::Named(cluster.to_string()));
-            scenario.events.extend(clusters.iter().map(lose));
-            Ok(UnitOutcome { name, clusters, outcome: self.outcome(&scenario)? })
+            let outcome = self.outcome(&with_lost(scenario, &clusters))?;
+            Ok(UnitOutcome { name, clusters, outcome })
         };
         let all: Result<Vec<UnitOutcome>, String> = units.into_par_iter().map(outcome).collect();
         let mut all = all?;
@@ -149,8 +176,12 @@ impl<'s> WhatIf<'s> {
             let (name, clusters) = (String::new(), BTreeSet::new());
             vec![UnitOutcome { name, clusters, outcome: scenarios.outcome(&file.scenario)? }]
         };
-        let (repo, plan) = (self.session.repo(), self.session.plan());
-        let mut all: Vec<String> = file.expect.iter().flat_map(|e| e.nowhere_before(repo, plan)).collect();
+        let repo = self.session.repo();
+        let running = if file.expect.is_empty() { Vec::new() } else { scenarios.baseline().running() };
+        let mut all: Vec<String> = Vec::new();
+        for expect in &file.expect {
+            all.extend(expect.violations_before(repo, &running)?);
+        }
         for UnitOutcome { name, outcome, .. } in &units {
             let lost = if name.is_empty() { String::new() } else { format!("without {name}, ") };
             let violated = file.expect.iter().flat_map(|expect| expect.violations(repo, &outcome.losses));
@@ -181,6 +212,20 @@ impl<'s> WhatIf<'s> {
         }
         Ok(clusters)
     }
+}
+
+impl UnitOutcome {
+    /// A scenario with the loss of this unit's clusters as its last events.
+    pub fn scenario(&self, before: &Scenario) -> Scenario {
+        with_lost(before, &self.clusters)
+    }
+}
+
+fn with_lost(scenario: &Scenario, clusters: &BTreeSet<ClusterName>) -> Scenario {
+    let mut scenario = scenario.clone();
+    let lose = |cluster: &ClusterName| Event::Lose(Selection::Named(cluster.to_string()));
+    scenario.events.extend(clusters.iter().map(lose));
+    scenario
 }
 
 /// All pairs of units.

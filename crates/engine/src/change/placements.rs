@@ -40,6 +40,13 @@ pub struct PlacementChange {
     pub resumed: Vec<ClusterName>,
 }
 
+impl PlacementChange {
+    /// Whether clusters or their replicas differ.
+    pub fn is_move(&self) -> bool {
+        !self.clusters.is_empty()
+    }
+}
+
 /// The kind of change of a placement. If several apply, the first one is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

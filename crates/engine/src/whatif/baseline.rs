@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use jiff::Timestamp;
 use rayon::prelude::*;
 
 use super::ScenarioInput;
@@ -106,6 +107,16 @@ impl<'s> Baseline<'s> {
         }
         drop(engine);
         Self { dialects, repo, clusters, plan, settings, planes, rows, on, requests: OnceLock::new() }
+    }
+
+    /// The settings of the plan, with the plan itself as the previous one.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time for rules about age.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        self.settings.now
     }
 
     /// The rows of the plan, sorted by object.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Event, Loss, Scenario, Selection, TimelineOptions, Unit};
-use federate_dialect::plan::{API_VERSION, Placement, Plan};
+use super::{Event, Loss, RunningObject, Scenario, Selection, TimelineOptions, Unit};
+use federate_dialect::plan::API_VERSION;
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::selector::LabelSelector;
 use federate_repo::Repo;
@@ -33,6 +33,8 @@ pub struct ScenarioFile {
 pub struct Expectation {
     kind: Option<String>,
     selector: Option<LabelSelector>,
+    /// The text of the selector.
+    labels: Option<String>,
     at_least: Least,
 }
 
@@ -176,24 +178,64 @@ impl Expectation {
             format!("`spec.expect.atLeast`: `{}` is neither a number nor a percentage", expected.at_least)
         })?;
         let at_least = if percent { Least::Percent(number) } else { Least::Replicas(number) };
-        Ok(Self { kind: expected.kind, selector, at_least })
+        Ok(Self { kind: expected.kind, selector, labels: expected.selector, at_least })
     }
 
     /// What an outcome with these losses does not fulfil, one sentence per object.
     pub fn violations(&self, repo: &Repo, losses: &[Loss]) -> Vec<String> {
-        losses
-            .iter()
-            .filter(|loss| self.is_about(repo, &loss.object))
+        let about = losses.iter().filter(|loss| self.is_about(repo, &loss.object));
+        about
+            // What lost nothing is as before the scenario.
+            .filter(|loss| loss.lost > 0 || loss.nowhere)
             .filter_map(|l| self.violated(l))
             .collect()
     }
 
-    /// The objects of which replicas are expected, and which run nowhere even before the scenario: one sentence each.
-    pub fn nowhere_before(&self, repo: &Repo, plan: &Plan) -> Vec<String> {
-        let expects_none = matches!(self.at_least, Least::Replicas(0) | Least::Percent(0));
-        let is_nowhere = |p: &&Placement| !expects_none && p.unschedulable.is_some() && p.clusters.is_empty();
-        let found = plan.placements.iter().filter(is_nowhere).filter(|p| self.is_about(repo, &p.object));
-        found.map(|p| format!("{} runs nowhere, even before the scenario", p.object)).collect()
+    /// The objects that do not fulfil it even before the scenario: one sentence each. `running` is what runs then.
+    ///
+    /// # Errors
+    ///
+    /// If the repo has no such object, so that the expectation would hold whatever happens.
+    pub fn violations_before(&self, repo: &Repo, running: &[RunningObject]) -> Result<Vec<String>, String> {
+        // What no policy places is only meant where it is named.
+        let names_objects = self.kind.is_some() || self.selector.is_some();
+        let is_meant = |one: &&RunningObject| one.is_placed || names_objects;
+        let about: Vec<&RunningObject> =
+            running.iter().filter(is_meant).filter(|one| self.is_about(repo, &one.object)).collect();
+        if about.is_empty() {
+            return Err(format!(
+                "`spec.expect`: no object of the plan {}, so the expectation cannot fail; correct it, or remove it",
+                self.subject()
+            ));
+        }
+        Ok(about.into_iter().filter_map(|one| self.violated_before(one)).collect())
+    }
+
+    /// What it is about, as the end of a sentence.
+    fn subject(&self) -> String {
+        let kind = self.kind.as_ref().map(|kind| format!("has the kind {kind}"));
+        let labels = self.labels.as_ref().map(|labels| format!("has the labels `{labels}`"));
+        let parts: Vec<String> = kind.into_iter().chain(labels).collect();
+        if parts.is_empty() { "exists".to_owned() } else { parts.join(" and ") }
+    }
+
+    fn violated_before(&self, one: &RunningObject) -> Option<String> {
+        let (least, is_least) = match self.at_least {
+            Least::Replicas(least) => (least, true),
+            Least::Percent(percent) => (percent, false),
+        };
+        if least == 0 {
+            return None;
+        }
+        if one.clusters == 0 || (one.has_replicas && one.replicas == 0) {
+            return Some(format!("{} runs nowhere, even before the scenario", one.object));
+        }
+        (is_least && one.has_replicas && one.replicas < least).then(|| {
+            format!(
+                "{} has {} replicas even before the scenario, and {least} are expected",
+                one.object, one.replicas
+            )
+        })
     }
 
     fn is_about(&self, repo: &Repo, object: &ObjectRef) -> bool {
@@ -203,7 +245,8 @@ impl Expectation {
     }
 
     fn violated(&self, loss: &Loss) -> Option<String> {
-        let before = loss.left.saturating_add(loss.lost).saturating_sub(loss.regained);
+        let now = loss.regained.saturating_add(loss.added);
+        let before = loss.left.saturating_add(loss.lost).saturating_sub(now);
         let (least, words) = match self.at_least {
             Least::Replicas(least) => (least, least.to_string()),
             // Rounded up: 70 % of 3 replicas are 3.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use super::variation::{OncePerPair, Variation};
 use super::{Baseline, scale};
 use federate_dialect::{HOST, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
-use federate_repo::Repo;
+use federate_repo::{Claims as _, Repo, Role};
 
 /// The repo, the inventory and the plan at one time of a scenario.
 #[derive(Clone, Copy)]
@@ -21,9 +22,11 @@ pub(super) struct State<'s> {
     /// The clusters that run nothing, whatever the inventory says.
     pub(super) down: &'s BTreeSet<ClusterName>,
     pub(super) scaled: &'s BTreeSet<ObjectRef>,
+    /// The time for heartbeats of clusters.
+    pub(super) now: Option<Timestamp>,
 }
 
-/// An object that loses replicas, or has replicas in other clusters.
+/// An object that loses or gains replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
@@ -31,8 +34,10 @@ pub struct Loss {
     pub object: ObjectRef,
     /// The number of replicas that no longer run in their cluster.
     pub lost: i64,
-    /// The number of replicas that run in other clusters instead.
+    /// The number of lost replicas that run in other clusters instead.
     pub regained: i64,
+    /// The number of replicas that run in addition to those before, such as those of a scaled workload.
+    pub added: i64,
     /// The number of replicas that still run.
     pub left: i64,
     /// Whether it ran in some cluster, and runs in none now.
@@ -46,11 +51,57 @@ impl Loss {
     }
 }
 
+/// What runs of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningObject {
+    /// The object.
+    pub object: ObjectRef,
+    /// Whether a policy places it.
+    pub is_placed: bool,
+    /// The number of clusters that run it.
+    pub clusters: usize,
+    /// Whether it has replicas.
+    pub has_replicas: bool,
+    /// The number of replicas that run.
+    pub replicas: i64,
+}
+
+impl Baseline<'_> {
+    /// What runs before scenarios, sorted by object. Templates that are not placed run nowhere.
+    pub fn running(&self) -> Vec<RunningObject> {
+        let (none, scaled, plan) = (BTreeSet::new(), BTreeSet::new(), Variation::none(self.plan));
+        let (repo, clusters, now) = (self.repo, self.clusters, self.now());
+        let state = State { repo, clusters, plan: &plan, down: &none, scaled: &scaled, now };
+        let up = state.up();
+        let mut all: Vec<RunningObject> = Vec::new();
+        let is_policy = |object: &ObjectRef| {
+            let role = self.dialects.role(&object.api_version, &object.kind);
+            role.is_some_and(|(_, role)| role == Role::Placement)
+        };
+        for row in self.plan.placements.iter().filter(|row| !is_policy(&row.object)) {
+            let total = repo.template(&row.object).and_then(|template| scale::replicas(&template.object));
+            let runs = |name: &str| name == HOST || up.contains(name);
+            let placed: Vec<_> = row.clusters.iter().filter(|placed| runs(&placed.name)).collect();
+            let replicas = placed.iter().map(|placed| placed.replicas.or(total).unwrap_or(0)).sum();
+            let has_replicas = total.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
+            let (object, clusters) = (row.object.clone(), placed.len());
+            all.push(RunningObject { object, is_placed: true, clusters, has_replicas, replicas });
+        }
+        all.extend(self.plan.unmatched.iter().map(|object| {
+            let object = object.clone();
+            RunningObject { object, is_placed: false, clusters: 0, has_replicas: false, replicas: 0 }
+        }));
+        all.sort_by(|a, b| a.object.cmp(&b.object));
+        all
+    }
+}
+
 /// The difference between the replicas of an object in two states.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Difference {
     pub(super) lost: i64,
-    pub(super) regained: i64,
+    /// The replicas that run where they did not run before, whether or not others were lost.
+    pub(super) gained: i64,
     left: i64,
     nowhere: bool,
 }
@@ -64,20 +115,21 @@ impl Difference {
         };
         Self {
             lost: more(ran, runs),
-            regained: more(runs, ran),
+            gained: more(runs, ran),
             left: runs.iter().map(|(_, replicas)| replicas).sum(),
             nowhere: runs.is_empty() && !ran.is_empty(),
         }
     }
 
     fn is_none(&self) -> bool {
-        self.lost == 0 && self.regained == 0 && !self.nowhere
+        self.lost == 0 && self.gained == 0 && !self.nowhere
     }
 
     /// As the loss of an object.
     pub(super) fn of(self, object: &ObjectRef) -> Loss {
-        let Self { lost, regained, left, nowhere } = self;
-        Loss { object: object.clone(), lost, regained, left, nowhere }
+        let Self { lost, gained, left, nowhere } = self;
+        let regained = gained.min(lost);
+        Loss { object: object.clone(), lost, regained, added: gained - regained, left, nowhere }
     }
 }
 
@@ -105,10 +157,14 @@ pub(super) fn differences(
         let [old, new] = pair;
         let totals = [before.total(baseline, &key, old), after.total(baseline, &key, new)];
         let [was, is] = totals;
-        let difference = known.of(pair, totals, || {
+        let mut difference = *known.of(pair, totals, || {
             Difference::between(&replicas(old, was, &was_up), &replicas(new, is, &is_up))
         });
-        (!difference.is_none()).then_some((key, *difference))
+        // A workload that is scaled to 0 runs nowhere because that is asked for.
+        let is_scaled = || baseline.object(&key).is_some_and(|object| after.scaled.contains(object));
+        let stopped = difference.lost > 0 && difference.left == 0;
+        difference.nowhere |= stopped && !is_scaled();
+        (!difference.is_none()).then_some((key, difference))
     };
     keys.into_iter().filter_map(&mut difference).collect()
 }
@@ -127,7 +183,8 @@ fn replicas<'p>(
 impl<'s> State<'s> {
     /// The clusters that run their replicas.
     fn up(&self) -> HashSet<&'s str> {
-        let up = self.clusters.iter().filter(|c| c.ready && !self.down.contains(&c.name));
+        let up =
+            self.clusters.iter().filter(|c| !self.down.contains(&c.name) && c.not_ready(self.now).is_none());
         up.map(|c| c.name.as_ref()).collect()
     }
 

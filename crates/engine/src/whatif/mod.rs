@@ -24,15 +24,17 @@ mod rollout;
 mod scale;
 mod selection;
 mod timeline;
+mod unmoved;
 mod variation;
 
 pub use baseline::Baseline;
 pub use file::{Expectation, ScenarioFile, may_hold_scenarios, scenarios};
 pub use free::FreeResource;
-pub use losses::Loss;
+pub use losses::{Loss, RunningObject};
 pub use scale::Workload;
 pub use selection::{Selection, Unit};
 pub use timeline::{Stage, Timeline, TimelineOptions};
+pub use unmoved::{Unmoved, UnmovedReason};
 
 /// A sequence of simulated events.
 #[derive(Clone, Debug, Default)]

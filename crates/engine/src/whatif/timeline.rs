@@ -53,7 +53,7 @@ pub struct Stage {
     pub moved: usize,
     /// Replicas that no longer run where they ran before the stage.
     pub lost: i64,
-    /// Replicas that run where they did not run before the stage.
+    /// Lost replicas that run in other clusters since this stage.
     pub regained: i64,
 }
 
@@ -92,6 +92,8 @@ pub(super) struct Run<'r> {
     since: BTreeMap<(ClusterName, String, String), i64>,
     /// When objects were evicted.
     evicted: BTreeMap<RowKey, Arc<Evictions>>,
+    /// The replicas of each object that were lost and not regained so far.
+    missing: BTreeMap<RowKey, i64>,
 }
 
 impl Scenario {
@@ -111,9 +113,10 @@ impl Scenario {
         let world = Arc::new(at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?);
         let (plan, down) = (Variation::none(baseline.plan), BTreeSet::new());
         let timeline = Timeline { stages: Vec::new(), baseline, world, running: plan.clone(), plan, down };
-        let (steps, since, evicted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (steps, since, evicted, missing) = Default::default();
         let (rollouts, pods) = (Rollouts::default(), Pods::default());
-        let mut run = Run { options, timeline, steps, is_first: true, rollouts, pods, since, evicted };
+        let mut run =
+            Run { options, timeline, steps, is_first: true, rollouts, pods, since, evicted, missing };
         run.steps.entry((0, 0)).or_default().what.extend(quick.iter().map(ToString::to_string));
         for event in slow {
             run.prepare(event)?;
@@ -218,10 +221,19 @@ impl Run<'_> {
         let differing = running.differing(&before);
         let moved = running.moved(baseline, &before, &differing);
         let ScenarioInput { repo, clusters, scaled } = from;
-        let from = State { repo, clusters, plan: &before, down: &down, scaled };
+        let now = baseline.now();
+        let from = State { repo, clusters, plan: &before, down: &down, scaled, now };
         let all = differences(baseline, &from, &self.timeline.end(), differing);
         let lost = all.iter().map(|(_, one)| one.lost).sum::<i64>();
-        let regained = all.iter().map(|(_, one)| one.regained).sum::<i64>();
+        let mut regained = 0;
+        for (key, one) in all {
+            // Only replicas that were lost, now or in an earlier stage, can be regained.
+            let missing = self.missing.entry(key).or_default();
+            *missing += one.lost;
+            let again = one.gained.min(*missing);
+            *missing -= again;
+            regained += again;
+        }
         if !events.is_empty() || moved > 0 {
             self.timeline.stages.push(Stage { seconds, events, moved, lost, regained });
         }
@@ -392,7 +404,7 @@ impl Timeline<'_> {
         let (plan, none) = (Variation::none(self.baseline.plan), BTreeSet::new());
         let Baseline { repo, clusters, .. } = *self.baseline;
         let (down, scaled) = (&none, &BTreeSet::new());
-        let before = State { repo, clusters, plan: &plan, down, scaled };
+        let before = State { repo, clusters, plan: &plan, down, scaled, now: self.baseline.now() };
         let all = differences(self.baseline, &before, &self.end(), plan.differing(&self.running));
         let loss =
             |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
@@ -409,7 +421,8 @@ impl Timeline<'_> {
     /// The state at the end.
     pub(super) fn end(&self) -> State<'_> {
         let ScenarioInput { repo, clusters, scaled } = self.world.as_ref();
-        State { repo, clusters, plan: &self.running, down: &self.down, scaled }
+        let now = self.baseline.now();
+        State { repo, clusters, plan: &self.running, down: &self.down, scaled, now }
     }
 }
 
