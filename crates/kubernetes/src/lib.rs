@@ -21,6 +21,7 @@ pub mod pods;
 pub mod quantity;
 pub mod schema;
 pub mod selector;
+pub mod work;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
 pub use condition::Condition;
