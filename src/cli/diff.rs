@@ -6,7 +6,7 @@ use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
-use federate_engine::change::DigestKey;
+use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
@@ -213,7 +213,12 @@ fn missing_folder(args: &RepoArgs, base: &str) -> String {
 /// one.
 pub(super) fn digest_key() -> Result<DigestKey, Fault> {
     if let Some(key) = std::env::var_os("FEDERATE_DIGEST_KEY").filter(|key| !key.is_empty()) {
-        return Ok(DigestKey::new(key.as_encoded_bytes()));
+        return DigestKey::from_text(key.as_encoded_bytes()).ok_or_else(|| {
+            Fault::Failed(format!(
+                "FEDERATE_DIGEST_KEY has fewer than {MIN_KEY_BYTES} bytes, so that it could be guessed, and the values of Secrets \
+                 with it: set it to a random text, such as that of `openssl rand -hex 32`"
+            ))
+        });
     }
     let mut key = [0; 32];
     getrandom::fill(&mut key)

@@ -247,8 +247,16 @@ fn values_of_secrets_never_show() {
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         value["objects"][0]["paths"][0]["to"].as_str().unwrap().to_owned()
     };
-    assert_eq!(digest("k1"), digest("k1"));
-    assert_ne!(digest("k1"), digest("k2"));
+    let keys = ["the first of two keys", "the second of two keys"];
+    assert_eq!(digest(keys[0]), digest(keys[0]));
+    assert_ne!(digest(keys[0]), digest(keys[1]));
+    let short =
+        sandbox.command("diff --from main").env("FEDERATE_DIGEST_KEY", "0123456789abcde").output().unwrap();
+    let said = String::from_utf8(short.stderr).unwrap();
+    assert!(
+        short.status.code() == Some(2) && said.contains("FEDERATE_DIGEST_KEY has fewer than 16 bytes"),
+        "{said}"
+    );
     let random = || sandbox.run("diff --from main -o json").json()["objects"][0]["paths"][0]["to"].clone();
     assert_ne!(random(), random());
     // An error in a file is reported with its place but without its content.

@@ -286,7 +286,10 @@ fn digests_of_secrets_are_compared() {
          resourceSelectors: [{apiVersion: v1, kind: Secret}]\n";
     let mut live = serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop"},
         "type": "Opaque", "data": {"password": "aHVudGVyMmh1bnRlcjI="}});
-    federate_engine::change::hide(&mut [&mut live], &federate_engine::change::DigestKey::new(b"key"));
+    federate_engine::change::hide(
+        &mut [&mut live],
+        &federate_engine::change::DigestKey::new(b"the key of this test"),
+    );
     assert!(live["data"]["password"].as_str().unwrap().starts_with("<secret "), "{live}");
     let repo = Sandbox::new().file("clusters.yaml", crate::sandbox::CLUSTERS).file("policy.yaml", policy);
     repo.write("secret.yaml", secret);
@@ -298,12 +301,12 @@ fn digests_of_secrets_are_compared() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    let (code, out, err) = run("key");
+    let (code, out, err) = run("the key of this test");
     assert_eq!((code, err.contains("not compared")), (Some(0), false), "{out}{err}");
     let (code, out, err) = run("");
     assert_eq!((code, err.contains("values of Secrets are not compared")), (Some(0), true), "{out}{err}");
     repo.write("secret.yaml", secret.replace("hunter2hunter2", "hunter3hunter3"));
-    let (code, out, err) = run("key");
+    let (code, out, err) = run("the key of this test");
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("/data/password") && !out.contains("hunter"), "{out}");
 }

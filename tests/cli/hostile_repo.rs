@@ -177,3 +177,116 @@ fn no_output_follows_a_link_of_the_checkout() {
     sandbox.run("render way-in/deploy --out link").code(0);
     assert!(!sandbox.files("elsewhere").is_empty());
 }
+
+/// Texts for the numbers below a count, joined.
+fn each(count: usize, text: impl Fn(usize) -> String) -> String {
+    (0..count).map(text).collect()
+}
+
+fn config_maps(count: usize) -> String {
+    each(count, |n| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}, namespace: a}}\ndata: {{a: b}}\n"
+        )
+    })
+}
+
+fn policy(selectors: &str) -> String {
+    format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {{name: p}}\nspec:\n  \
+         resourceSelectors:\n{selectors}"
+    )
+}
+
+/// A repo with a kind `X` of a schema, a policy that places it, and objects with a spec.
+fn custom(schema: &str, spec: &str, count: usize) -> Sandbox {
+    let definition = format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: xs.example.com}}\nspec:\n  \
+         group: example.com\n  names: {{kind: X, plural: xs, singular: x, listKind: XList}}\n  scope: Namespaced\n  \
+         versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object, properties: {{spec: \
+         {schema}}}}}}}}}]\n"
+    );
+    let objects = each(count, |n| {
+        format!(
+            "---\napiVersion: example.com/v1\nkind: X\nmetadata: {{name: x{n}, namespace: a}}\nspec: {spec}\n"
+        )
+    });
+    Sandbox::new()
+        .file("c.yaml", clusters(3, 1))
+        .file("p.yaml", policy("  - {apiVersion: example.com/v1, kind: X}\n"))
+        .file("crd.yaml", definition)
+        .file("x.yaml", objects)
+}
+
+fn scripted(script: &str, count: usize) -> Sandbox {
+    let customization = format!(
+        "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {{name: i}}\nspec:\n  \
+         target: {{apiVersion: example.com/v1, kind: X}}\n  customizations:\n    replicaResource:\n      luaScript: |\n        \
+         function GetReplicas(o) {script} end\n"
+    );
+    let open = "{type: object, x-kubernetes-preserve-unknown-fields: true}";
+    custom(open, "{replicas: 5}", count).file("i.yaml", customization)
+}
+
+#[test]
+fn scripts_have_a_limit_together() {
+    let said = check(&scripted("while true do end", 500));
+    assert!(said.contains("[too-much-work]") && said.contains("it was stopped before X a/x"), "{said}");
+    let again = check(&scripted("while true do end", 500));
+    assert_eq!(said, again, "at the same object every time");
+    let numerals =
+        "local s = '9' for i = 1, 19 do s = s .. s end for i = 1, 4000000 do local x = s + 1 end return 1";
+    assert!(check(&scripted(numerals, 10)).contains("the script takes too long"));
+}
+
+#[test]
+fn selectors_are_looked_up() {
+    let by_name = each(6000, |n| format!("  - {{apiVersion: v1, kind: ConfigMap, name: x{n}}}\n"));
+    let by_label = each(4000, |n| {
+        format!("  - {{apiVersion: v1, kind: ConfigMap, labelSelector: {{matchLabels: {{a: b{n}}}}}}}\n")
+    });
+    for selectors in [by_name, by_label] {
+        let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", config_maps(5000));
+        let repo = repo.file("p.yaml", policy(&selectors));
+        assert!(run(&repo, "plan -o json").code < 2);
+    }
+}
+
+#[test]
+fn rules_of_many_policies_for_many_objects_have_a_limit() {
+    let overrides = each(1500, |n| {
+        format!(
+            "---\napiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {{name: o{n}}}\nspec: \
+             {{overrideRules: [{{overriders: {{plaintext: [{{path: /data/k, operator: add, value: v}}]}}}}]}}\n"
+        )
+    });
+    let repo = Sandbox::new().file("c.yaml", clusters(1, 1)).file("a.yaml", config_maps(2000));
+    let repo =
+        repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n")).file("o.yaml", overrides);
+    let ran = run(&repo, "render --out out").code(2);
+    assert!(
+        ran.err.contains("[too-much-work]") && ran.err.contains("rendering manifests takes more than"),
+        "{ran:#?}"
+    );
+    assert!(!repo.path("out").exists(), "nothing is written");
+}
+
+#[test]
+fn schemas_are_not_read_again_for_each_value() {
+    let pattern =
+        format!("{{type: array, items: {{type: string, pattern: \"{}y\"}}}}", "(x+x+)+".repeat(500));
+    let values = format!("[{}]", vec!["xxxxxxxxxxxxxxxxxxxxxxxx"; 500].join(","));
+    check(&custom(&pattern, &values, 1));
+    let known = each(5000, |n| format!("p{n}: {{type: string}},"));
+    let unknown = each(5000, |n| format!("q{n}: a,"));
+    let said =
+        check(&custom(&format!("{{type: object, properties: {{{known}}}}}"), &format!("{{{unknown}}}"), 1));
+    assert!(said.contains("has no field `q0`"), "{said}");
+    let keyed = "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, \
+                 properties: {k: {type: string}}}}";
+    let items = format!("[{}]", each(20_000, |n| format!("{{k: k{n}}},")));
+    check(&custom(keyed, &items, 1));
+    let allowed =
+        format!("{{type: array, items: {{type: string, enum: [{}]}}}}", each(9000, |n| format!("e{n},")));
+    check(&custom(&allowed, &format!("[{}]", each(9000, |n| format!("e{n},"))), 1));
+}

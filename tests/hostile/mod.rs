@@ -2,7 +2,13 @@
 //! deep recursion, patterns that try everything, metatables, coroutines, errors that are not strings.
 
 /// The scripts. Each defines, or should define, the function `F`.
-pub(crate) const SCRIPTS: [&str; 64] = [
+pub(crate) const SCRIPTS: [&str; 70] = [
+    "function F() local s = '9' for i = 1, 19 do s = s .. s end for i = 1, 4e6 do local x = s + 1 end end",
+    "function F() local s = ' ' for i = 1, 19 do s = s .. s end s = s .. '1' for i = 1, 4e6 do local x = -s end end",
+    "function F() local s = 'nan(' for i = 1, 18 do s = s .. 'a' s = s .. s:sub(5) end for i = 1, 4e6 do local x = s * 1 end end",
+    "function F() local t = {} for i = 1, 5e4 do t[i] = '9999999999' end local s = table.concat(t) for i = 1, 4e6 do for j = s, 1 do end end end",
+    "function F() local s = ('9'):rep(9e5) for i = 1, 4e6 do local x = s % 7 end end",
+    "function F() local s = string.format('%s', ('0x' .. ('f'):rep(9e5))) for i = 1, 4e6 do local x = s + 1 end end",
     "while true do end",
     "repeat until false",
     "function F() while true do pcall(function() while true do end end) end end",

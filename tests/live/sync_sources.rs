@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
 
 use crate::git_http::Server;
-use crate::sandbox::deployment;
+use crate::sandbox::{WEB, deployment};
 use crate::sync_objects::{Hub, SYNCS, git, image};
 
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
@@ -221,4 +221,50 @@ fn the_newest_tag_in_a_range_is_followed() {
     let ran = hub.once().code(2);
     assert!(ran.out.contains("has no tag in the range `>=3`"), "{ran:#?}");
     assert!(hub.sandbox.has("hub", &format!("{SYNCS}/web")));
+}
+
+/// A server that gives every request the same answer.
+fn answering(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_source_is_no_window_into_the_network() {
+    let hub = Hub::simulated();
+    let source = |url: &str| json!({"source": {"url": url, "ref": {"branch": "main"}}});
+    let target = hub.url();
+    let redirect = answering(format!(
+        "HTTP/1.1 302 Found\r\nLocation: {target}/info/refs?service=git-upload-pack\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    ));
+    hub.create(&hub.sync("web", &source(&format!("{redirect}/origin.git"))));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed"), "a redirect is not followed: {ran:#?}");
+    assert!(!hub.sandbox.has("m1", WEB));
+    let body = "the words of an internal service";
+    let internal = answering(format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    ));
+    hub.patch("web", &json!({"spec": source(&format!("{internal}/origin.git"))}));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed"), "{ran:#?}");
+    let status = hub.status("web").to_string();
+    assert!(!format!("{}{}{status}", ran.out, ran.err).contains("internal service"), "{ran:#?} {status}");
+    for url in ["http://git.example.com/r.git", "git://127.0.0.1/r.git", "file:///etc"] {
+        hub.patch("web", &json!({"spec": source(url)}));
+        let ran = hub.once().code(2);
+        assert!(
+            ran.out.contains("InvalidSpec: spec.source.url: it must be an address of https or ssh"),
+            "{url}: {ran:#?}"
+        );
+    }
 }

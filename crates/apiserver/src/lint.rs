@@ -4,7 +4,7 @@
 //! the client asks for strict validation (`kubectl` does). A value of a wrong type is always refused, and so is an
 //! item of a list whose key occurs twice, in server-side apply.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use federate_kubernetes::schema::nearest;
 
 use super::complete::complete;
 use super::failure::{Cause, Failure};
-use super::fields::element_of;
+use super::fields::{Element, element_of};
 use super::kinds::Kind;
 use super::schema::{ListType, Type};
 use super::strategy;
@@ -63,7 +63,7 @@ pub enum Effect {
 
 /// The problems of an object, in the order of its fields. Values are only validated if their types are right.
 pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
-    let mut lint = Lint { kind, found: Vec::new(), pointer: String::new() };
+    let mut lint = Lint { kind, found: Vec::new(), pointer: String::new(), suggestions: 0 };
     for (key, value) in object.as_object().into_iter().flatten() {
         if !matches!(key.as_str(), "apiVersion" | "kind") {
             lint.field(&kind.schema, key, value);
@@ -71,8 +71,7 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
     }
     let mut found = lint.found;
     if !found.iter().any(|problem| problem.effect == Effect::Refused) {
-        let known =
-            |new: &Problem| found.iter().any(|old| new.pointer == old.pointer || is_consequence(old, new));
+        let known = KnownProblems::new(&found);
         let pods = if kind.custom.is_none() { pods::problems(&kind.kind, object) } else { Vec::new() };
         let places: BTreeSet<String> = pods.iter().map(|problem| problem.pointer.clone()).collect();
         let mut refused = refusals(kind, object);
@@ -83,7 +82,7 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
             refused.extend(encoded(kind, object));
             refused.extend(definition(kind, object));
         }
-        refused.retain(|new| !known(new));
+        refused.retain(|new| !known.explain(new));
         found.extend(refused);
     }
     found
@@ -100,21 +99,48 @@ pub fn is_plain(kind: &Kind, pointer: &str, before: &Value, after: &Value) -> bo
     kind.custom.is_none() && pods::is_plain(&kind.kind, pointer, after)
 }
 
-/// Whether what is refused only follows from an unknown field next to it, such as `contaners`.
-fn is_consequence(old: &Problem, new: &Problem) -> bool {
-    let parent = old.pointer.rsplit_once('/').map(|(parent, _)| parent);
-    old.effect == Effect::Dropped
-        && parent == Some(new.pointer.as_str())
-        && old.help.as_deref().is_some_and(|help| {
-            help.split('`').nth(1).is_some_and(|field| new.message.contains(&format!("`{field}`")))
-        })
+/// Problems by what follows from them.
+struct KnownProblems {
+    pointers: BTreeSet<String>,
+    /// By mapping, the fields that unknown fields in it, such as `contaners`, probably mean.
+    meant: BTreeMap<String, BTreeSet<String>>,
 }
+
+impl KnownProblems {
+    fn new(found: &[Problem]) -> Self {
+        let mut meant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for old in found.iter().filter(|old| old.effect == Effect::Dropped) {
+            let parent = old.pointer.rsplit_once('/').map(|(parent, _)| parent);
+            let field = old.help.as_deref().and_then(|help| help.split('`').nth(1));
+            if let (Some(parent), Some(field)) = (parent, field) {
+                meant.entry(parent.to_owned()).or_default().insert(field.to_owned());
+            }
+        }
+        Self { pointers: found.iter().map(|old| old.pointer.clone()).collect(), meant }
+    }
+
+    /// Whether what is refused is known, or only follows from an unknown field next to it.
+    fn explain(&self, new: &Problem) -> bool {
+        let follows = || {
+            let mut named = new.message.split('`').skip(1).step_by(2);
+            self.meant.get(&new.pointer).is_some_and(|meant| named.any(|field| meant.contains(field)))
+        };
+        self.pointers.contains(&new.pointer) || follows()
+    }
+}
+
+/// The unknown fields of an object for which the right ones are searched. Who has more of them has no typo.
+const MAX_SUGGESTIONS: usize = 20;
+/// The declared fields of a mapping among which they are searched.
+const MAX_DECLARED_FIELDS: usize = 1000;
 
 struct Lint<'k> {
     kind: &'k Kind,
     found: Vec<Problem>,
     /// The current place.
     pointer: String,
+    /// How many unknown fields there were.
+    suggestions: usize,
 }
 
 impl Lint<'_> {
@@ -136,13 +162,18 @@ impl Lint<'_> {
             if let Some(ty) = parts.get(key) {
                 lint.value(ty, value);
             } else {
-                let known: Vec<&str> = parts.fields.into_iter().flatten().map(|(k, _)| k.as_str()).collect();
-                lint.unknown(key, &known);
+                let few = parts.fields.is_none_or(|fields| fields.len() <= MAX_DECLARED_FIELDS);
+                let fields = parts.fields.filter(|_| few && lint.suggestions < MAX_SUGGESTIONS);
+                lint.suggestions += 1;
+                let known: Option<Vec<&str>> =
+                    fields.map(|fields| fields.iter().map(|(name, _)| name.as_str()).collect());
+                lint.unknown(key, known.as_deref());
             }
         });
     }
 
-    fn unknown(&mut self, key: &str, known: &[&str]) {
+    /// Reports an unknown field. Without the `known` ones, the right one is not searched.
+    fn unknown(&mut self, key: &str, known: Option<&[&str]>) {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
         if key.is_empty() {
@@ -150,6 +181,7 @@ impl Lint<'_> {
             return self.add(Effect::Dropped, format!("{place} has a field with an empty name"), Some(help));
         }
         let message = format!("{place} has no field `{key}`");
+        let Some(known) = known else { return self.add(Effect::Dropped, message, None) };
         let renamed = || misplaced::renamed(key).filter(|_| self.kind.custom.is_none());
         let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));
         let meant = |name: &str| format!("did you mean `{name}`?");
@@ -211,10 +243,13 @@ impl Lint<'_> {
     /// Reports items of a list with the key of an earlier item.
     fn duplicates(&mut self, item: &Type, list_type: &ListType, values: &[Value]) {
         let ListType::Keys(keys) = list_type else { return };
-        let elements: Vec<_> = values.iter().map(|value| element_of(value, item, list_type).ok()).collect();
-        for (index, element) in elements.iter().enumerate() {
-            let earlier = elements.iter().take(index).position(|other| element.is_some() && other == element);
-            let Some(first) = earlier else { continue };
+        let mut places: BTreeMap<Element, usize> = BTreeMap::new();
+        for (index, value) in values.iter().enumerate() {
+            let Ok(element) = element_of(value, item, list_type) else { continue };
+            let first = *places.entry(element).or_insert(index);
+            if first == index {
+                continue;
+            }
             let place = words::field(&self.pointer);
             let message = format!(
                 "items {first} and {index} of {place} have the same {}: server-side apply refuses the object, and \
@@ -298,11 +333,13 @@ fn causes(failure: &Failure) -> Vec<Cause> {
     let text =
         |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut causes: Vec<Cause> = Vec::new();
+    let mut seen = BTreeSet::new();
     for cause in listed.into_iter().flatten() {
         let reason = if text(cause, "reason") == "FieldValueRequired" { "FieldValueRequired" } else { "" };
         let cause = Cause::new(reason, text(cause, "field"), text(cause, "message"));
         // Rules that are not evaluated here are no mistakes.
-        if cause.field != "<nil>" && !causes.contains(&cause) {
+        let key = (cause.reason, cause.field.clone(), cause.message.clone());
+        if cause.field != "<nil>" && seen.insert(key) {
             causes.push(cause);
         }
     }

@@ -32,6 +32,7 @@ pub mod previous;
 pub mod replicas;
 pub mod snapshot;
 pub mod whatif;
+mod work_limit;
 
 pub use check::Inspection;
 pub use decisions::Decisions;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use super::actions::cluster::prepare;
 use super::encrypted::{find_encrypted, refuse_changes, source_text};
+use super::work_limit::{Limited, WorkLimit, variants_cost};
 use super::{Engine, Planned};
 use federate_dialect::{
     Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
 };
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, work};
 
 /// The manifest that some clusters receive of one object.
 #[derive(Clone, Debug)]
@@ -90,17 +90,22 @@ impl Engine<'_> {
     /// Renders the manifests of a plan.
     pub fn manifests(&self, planned: Planned) -> Rendering {
         let Planned { plan, findings } = planned;
-        let of = |placement: &Placement| {
-            let mut written =
-                write_variants(&placement.object, self.rendered(placement), (self.lists, self.values));
+        let limit = WorkLimit::of(self.repo);
+        let write = |_, placement: &Placement| {
+            let variants = self.rendered(placement);
+            work::charge(variants_cost(&variants));
+            let mut written = write_variants(&placement.object, variants, (self.lists, self.values));
             let encrypted = find_encrypted(self.repo, &placement.object);
             if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
                 written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
             }
             written
         };
-        let parts: Vec<Rendering> = plan.placements.par_iter().map(of).collect();
+        let Limited { results: parts, stopped_at } = limit.run(&plan.placements, write, |_| 0);
+        let stopped = stopped_at.and_then(|at| plan.placements.get(at));
+        let exceeded = stopped.map(|row| limit.exceeded("rendering manifests", &row.object));
         let mut all = Rendering { plan, findings, ..Rendering::default() };
+        all.findings.extend(exceeded);
         for part in parts {
             all.manifests.extend(part.manifests);
             all.withheld.extend(part.withheld);

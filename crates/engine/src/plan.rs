@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::alike::Groups;
 use super::check::{Defined, Unplaced as Unselected};
+use super::work_limit::{Limited, TOO_MUCH_WORK, WorkLimit, decision_cost};
 use super::{Decisions, Engine, conflict};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
@@ -46,7 +47,9 @@ impl Engine<'_> {
     fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
         let Planned { plan, mut findings } =
             self.merged(|dialect, plane| self.decisions(dialect, plane, kept.as_deref_mut()));
-        if self.repo.config.unplaced != Unplaced::Everywhere {
+        // Of a run that was stopped it is not known what no policy places.
+        let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
+        if self.repo.config.unplaced != Unplaced::Everywhere && !stopped {
             let why = self.why_unmatched(&plan, &findings);
             findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
         }
@@ -153,8 +156,14 @@ impl Engine<'_> {
             let group = groups.get(at).map(|decision| decision.of(&subject.object));
             (group.unwrap_or_else(|| self.decided(plane, subject)), subject.reads == Reads::Subject)
         };
-        let decided: Vec<(Decided, bool)> = subjects.par_iter().enumerate().map(decide).collect();
+        let limit = WorkLimit::of(self.repo);
+        let cost = |(decided, _): &(Decided, bool)| decision_cost(decided);
+        let Limited { results: decided, stopped_at } =
+            limit.run(&subjects, |at, subject| decide((at, subject)), cost);
         let mut all = Decided::default();
+        let stopped = stopped_at.and_then(|at| subjects.get(at));
+        all.findings
+            .extend(stopped.map(|subject| limit.exceeded("deciding where objects go", &subject.object)));
         all.placements.reserve(decided.iter().map(|(decided, _)| decided.placements.len()).sum());
         let mut kept = kept;
         for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {

@@ -15,6 +15,14 @@ impl ClusterAffinity {
         }
     }
 
+    /// Whether it selects clusters by their names alone.
+    pub(super) fn only_names(&self) -> bool {
+        !self.cluster_names.is_empty()
+            && self.exclude_clusters.is_empty()
+            && self.label_selector.is_none()
+            && self.field_selector.is_none()
+    }
+
     /// Whether it selects the cluster. An empty affinity selects every cluster.
     pub(super) fn matches(&self, cluster: &Cluster) -> bool {
         let name = cluster.name.as_ref();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::api::PropagationSpec;
 use super::schedule::Eligibility;
-use super::selector::{ImplicitPriority, implicit_priority};
+use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::{Behaviour, HeldApi};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, ClusterName, Object};
@@ -77,43 +77,28 @@ pub(super) struct Policies<'a> {
     cluster: Index<'a>,
 }
 
-/// Policies by the kinds and names of their selectors, so that a template is compared with few of them.
+/// Policies by their selectors, so that a template is compared with few of them, and by their names.
 #[derive(Default)]
 struct Index<'a> {
     policies: Vec<Policy<'a>>,
-    by_name: HashMap<(String, String), Vec<usize>>,
-    by_kind: HashMap<String, Vec<usize>>,
+    selectors: SelectorIndex,
+    by_name: HashMap<&'a str, usize>,
 }
 
 impl<'a> Index<'a> {
     fn add(&mut self, policy: Policy<'a>) {
         let at = self.policies.len();
-        for selector in &policy.spec.resource_selectors {
-            let list = if selector.name.is_empty() {
-                self.by_kind.entry(selector.kind.clone()).or_default()
-            } else {
-                self.by_name.entry((selector.kind.clone(), selector.name.clone())).or_default()
-            };
-            if list.last() != Some(&at) {
-                list.push(at);
-            }
-        }
+        self.selectors.add(at, &policy.spec.resource_selectors, None);
+        self.by_name.entry(&policy.object.id.name).or_insert(at);
         self.policies.push(policy);
     }
 
     /// The matching policies, the winner first.
     fn matches(&self, template: &Object) -> Vec<Match<'_, 'a>> {
-        let by_name = self.by_name.get(&(template.id.kind.clone(), template.id.name.clone()));
-        let by_kind = self.by_kind.get(&template.id.kind);
-        let mut indices: Vec<usize> = by_name.into_iter().chain(by_kind).flatten().copied().collect();
-        indices.sort_unstable();
-        indices.dedup();
-        let mut found: Vec<Match<'_, 'a>> = indices
-            .into_iter()
-            .filter_map(|at| {
-                let policy = &self.policies[at];
-                let implicit_priority = implicit_priority(&policy.spec.resource_selectors, template, None)?;
-                Some(Match { policy, implicit_priority })
+        let matches = self.selectors.matches(template).into_iter();
+        let mut found: Vec<Match<'_, 'a>> = matches
+            .filter_map(|(at, implicit_priority)| {
+                Some(Match { policy: self.policies.get(at)?, implicit_priority })
             })
             .collect();
         found.sort_by(|a, b| {
@@ -150,7 +135,7 @@ impl<'a> Policies<'a> {
             Some(namespace) => self.namespaced.get(namespace)?,
             None => &self.cluster,
         };
-        index.policies.iter().find(|p| p.object.id.name == name)
+        index.by_name.get(name).and_then(|at| index.policies.get(*at))
     }
 
     /// All policies.

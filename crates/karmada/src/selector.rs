@@ -1,7 +1,11 @@
 //! Resource selectors: which templates a policy selects, and how specifically.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use super::api::ResourceSelector;
-use federate_kubernetes::Object;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Object, work};
 
 /// How specifically a policy selects a template. The more specific policy wins, or is applied last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,35 +18,146 @@ pub(super) enum ImplicitPriority {
     Name = 3,
 }
 
-/// The most specific match of any selector. A selector without a namespace selects in `default_namespace`, or
-/// in any namespace if that is `None`.
-pub(super) fn implicit_priority(
-    selectors: &[ResourceSelector],
-    object: &Object,
-    default_namespace: Option<&str>,
-) -> Option<ImplicitPriority> {
-    selectors.iter().filter_map(|s| one(s, object, default_namespace)).max()
+/// What an object must have so that a selector can select it: API version, kind, and its namespace and name where the
+/// selector has them.
+type SelectorKey<'k> = (Cow<'k, str>, Cow<'k, str>, Cow<'k, str>, Cow<'k, str>);
+
+/// The selectors of several policies, by what an object must have. A policy is known by its number.
+#[derive(Default)]
+pub(super) struct SelectorIndex {
+    /// Selectors without labels.
+    plain: HashMap<SelectorKey<'static>, Vec<usize>>,
+    /// Selectors with labels.
+    labelled: HashMap<SelectorKey<'static>, LabelSelectors>,
 }
 
-fn one(
-    selector: &ResourceSelector,
-    object: &Object,
-    default_namespace: Option<&str>,
-) -> Option<ImplicitPriority> {
-    let given = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let namespace = given.or(default_namespace);
-    let id = &object.id;
-    if selector.api_version != id.api_version
-        || selector.kind != id.kind
-        || namespace.is_some_and(|n| id.namespace.as_deref() != Some(n))
-    {
-        return None;
+/// Selectors with labels, by a label that each needs.
+#[derive(Default)]
+struct LabelSelectors {
+    by_label: HashMap<(String, String), Vec<(usize, LabelSelector)>>,
+    /// Those that need no certain label.
+    others: Vec<(usize, LabelSelector)>,
+}
+
+impl SelectorIndex {
+    /// Adds the selectors of a policy. A selector without a namespace selects in `default_namespace`, or in any namespace if
+    /// that is `None`.
+    pub(super) fn add(
+        &mut self,
+        policy: usize,
+        selectors: &[ResourceSelector],
+        default_namespace: Option<&str>,
+    ) {
+        let mut known = BTreeSet::new();
+        for selector in selectors {
+            let namespace = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let namespace = namespace.or(default_namespace).unwrap_or_default();
+            let key = |name: &str| -> SelectorKey<'static> {
+                let owned = |text: &str| Cow::Owned(text.to_owned());
+                (owned(&selector.api_version), owned(&selector.kind), owned(namespace), owned(name))
+            };
+            let Some(labels) = selector.label_selector.as_ref().filter(|_| selector.name.is_empty()) else {
+                let policies = self.plain.entry(key(&selector.name)).or_default();
+                if policies.last() != Some(&policy) {
+                    policies.push(policy);
+                }
+                continue;
+            };
+            // A selector that is written several times is one.
+            if labels.invalid().is_some() || !known.insert((key(""), format!("{labels:?}"))) {
+                continue;
+            }
+            let place = self.labelled.entry(key("")).or_default();
+            match labels.match_labels.iter().next() {
+                Some((name, value)) => {
+                    let label = (name.clone(), value.clone());
+                    place.by_label.entry(label).or_default().push((policy, labels.clone()));
+                }
+                None => place.others.push((policy, labels.clone())),
+            }
+        }
     }
-    if !selector.name.is_empty() {
-        return (selector.name == id.name).then_some(ImplicitPriority::Name);
+
+    /// The policies that select an object, each with its most specific match.
+    pub(super) fn matches(&self, object: &Object) -> BTreeMap<usize, ImplicitPriority> {
+        let id = &object.id;
+        let mut found: BTreeMap<usize, ImplicitPriority> = BTreeMap::new();
+        let mut note = |policy: usize, priority: ImplicitPriority| {
+            let known = found.entry(policy).or_insert(priority);
+            *known = (*known).max(priority);
+        };
+        let own = id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let labels = (!self.labelled.is_empty()).then(|| object.labels());
+        for namespace in [Some(""), own].into_iter().flatten() {
+            let key = |name| -> SelectorKey<'_> {
+                (Cow::from(&*id.api_version), Cow::from(&*id.kind), Cow::from(namespace), Cow::from(name))
+            };
+            for (name, priority) in [(&*id.name, ImplicitPriority::Name), ("", ImplicitPriority::All)] {
+                let policies = self.plain.get(&key(name)).into_iter().flatten();
+                policies.for_each(|policy| note(*policy, priority));
+            }
+            let (Some(place), Some(labels)) = (self.labelled.get(&key("")), &labels) else { continue };
+            let by_label =
+                labels.iter().filter_map(|(name, value)| place.by_label.get(&(name.clone(), value.clone())));
+            let candidates = by_label.flatten().chain(&place.others);
+            for (policy, selector) in candidates {
+                work::charge(STEPS_OF_SELECTOR);
+                if selector.matches(labels) {
+                    note(*policy, ImplicitPriority::Label);
+                }
+            }
+        }
+        found
     }
-    match &selector.label_selector {
-        None => Some(ImplicitPriority::All),
-        Some(labels) => labels.matches(&object.labels()).then_some(ImplicitPriority::Label),
+}
+
+/// The steps of comparing labels with a selector.
+const STEPS_OF_SELECTOR: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selectors(list: &Value) -> Vec<ResourceSelector> {
+        serde_json::from_value(list.clone()).unwrap()
+    }
+
+    #[test]
+    fn the_most_specific_match_of_each_policy_counts() {
+        let mut index = SelectorIndex::default();
+        let kind = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        let with = |key: &str, value: Value| {
+            let mut selector = kind.clone();
+            selector[key] = value;
+            selector
+        };
+        let app = |value: &str| with("labelSelector", json!({"matchLabels": {"app": value}}));
+        let any = with("labelSelector", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}));
+        let all = [
+            json!([kind, with("name", json!("a"))]),
+            json!([app("web"), kind]),
+            json!([any]),
+            json!([app("other"), with("name", json!("b"))]),
+            json!([with("namespace", json!("elsewhere"))]),
+            json!([{"apiVersion": "v2", "kind": "ConfigMap"}]),
+            json!([app("not/valid")]),
+        ];
+        for (policy, list) in all.iter().enumerate() {
+            index.add(policy, &selectors(list), None);
+        }
+        index.add(7, &selectors(&json!([kind])), Some("shop"));
+        index.add(8, &selectors(&json!([kind])), Some("elsewhere"));
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "shop", "labels": {"app": "web"}}});
+        let found = index.matches(&Object::of(body, "a.yaml"));
+        let expected = [
+            (0, ImplicitPriority::Name),
+            (1, ImplicitPriority::Label),
+            (2, ImplicitPriority::Label),
+            (7, ImplicitPriority::All),
+        ];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -23,6 +23,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod sops;
+pub mod work;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, NotReady, Taint};
 pub use condition::Condition;

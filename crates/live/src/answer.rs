@@ -18,12 +18,14 @@ pub struct Refusal {
 
 impl Refusal {
     /// Reads an answer. `secret` is set where the server's message may contain values of a Secret.
-    pub(super) fn read(code: StatusCode, status: &Value, body: &[u8], secret: bool) -> Self {
+    pub(super) fn read(code: StatusCode, status: &Value, secret: bool) -> Self {
         let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
         let harmless = matches!(code.as_u16(), 401 | 403 | 404);
         let message = match (secret && !harmless, text("message")) {
             (true, _) => withheld(status),
-            (false, "") => String::from_utf8_lossy(body).trim().chars().take(300).collect(),
+            // What is not a Status of an API server is not shown: whoever names the address of a cluster could read the
+            // answers of other servers with it.
+            (false, _) if status.get("kind").is_none_or(|kind| kind != "Status") => String::new(),
             (false, message) => match status.get("details").and_then(Value::as_object) {
                 Some(details) => federate_apiserver::brief(message, details),
                 None => message.to_owned(),
@@ -151,8 +153,7 @@ mod tests {
             "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
             "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},
         });
-        let fault =
-            |secret: bool| Refusal::read(StatusCode::UNPROCESSABLE_ENTITY, &status, b"", secret).message;
+        let fault = |secret: bool| Refusal::read(StatusCode::UNPROCESSABLE_ENTITY, &status, secret).message;
         assert_eq!(fault(true), "Invalid at data[k] (values are not shown)");
         assert!(fault(false).contains("hunter2"));
     }

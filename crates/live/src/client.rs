@@ -239,7 +239,7 @@ impl Client {
         if code.is_success() {
             return Ok(bytes);
         }
-        let error = Error::Refused(Refusal::read(code, &status, &bytes, call.secret));
+        let error = Error::Refused(Refusal::read(code, &status, call.secret));
         if code == StatusCode::UNAUTHORIZED {
             return Err(AttemptError::Unauthorized(error));
         }

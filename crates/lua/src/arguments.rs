@@ -104,6 +104,6 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 /// A string for the script. Its length counts.
 pub(crate) fn string(lua: &Lua, budget: &Budget, bytes: impl AsRef<[u8]>) -> Result<Value, String> {
-    budget.measure(bytes.as_ref().len());
+    budget.measure_text(bytes.as_ref());
     lua.create_string(bytes).map(Value::String).map_err(|error| super::machine::message(&error))
 }

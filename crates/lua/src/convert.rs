@@ -11,7 +11,7 @@ use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
 use super::arguments::type_name;
-use super::limits::MEMORY;
+use super::limits::{MEMORY, numeral};
 use super::{Answer, Argument, Category, Failure, numbers};
 
 /// The deepest nesting of a result.
@@ -28,6 +28,8 @@ const EACH: usize = 64;
 pub(crate) struct Size {
     /// The length of its longest string.
     pub(crate) longest: usize,
+    /// The length of the longest numeral at the beginning of a string.
+    pub(crate) numeral: usize,
     /// About how many bytes it takes in a machine, or more.
     pub(crate) bytes: usize,
 }
@@ -71,6 +73,7 @@ impl Size {
 
     fn text(&mut self, text: &str) {
         self.longest = self.longest.max(text.len());
+        self.numeral = self.numeral.max(numeral(text.as_bytes()));
         self.bytes += Self::TEXT + text.len();
     }
 }

@@ -26,6 +26,12 @@ pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> 
     };
     host.raw_set("measure", lua.create_function(measure)?)?;
     let used = Arc::clone(budget);
+    let measure_text = move |_: &Lua, text: mlua::String| {
+        used.measure_text(&text.as_bytes());
+        Ok(())
+    };
+    host.raw_set("measure_text", lua.create_function(measure_text)?)?;
+    let used = Arc::clone(budget);
     host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.walk(lua.used_memory())))?)?;
     let used = Arc::clone(budget);
     let end_of_memory = move |_: &Lua, ()| {

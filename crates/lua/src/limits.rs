@@ -48,12 +48,33 @@ pub(crate) const LONGEST: usize = 1_000_000;
 /// of the longest string.
 const HEAVY: u64 = 2048;
 
+/// An operator can take a string for a number and read it digit by digit: each instruction counts once more per this many bytes
+/// of the longest string that begins like a number.
+const READ_AT_ONCE: u64 = 4;
+
+/// The bytes of a numeral that an instruction reads in no time.
+const SHORT_NUMERAL: usize = 256;
+
+/// The bytes at the beginning of a string that C reads when it takes the string for a number: blanks, then digits, or the words
+/// `nan(...)` and `infinity`. Zero for what is read in no time.
+pub(crate) fn numeral(text: &[u8]) -> usize {
+    let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b).count();
+    let rest = text.get(blanks..).unwrap_or_default();
+    let begins = |byte: &u8| byte.is_ascii_digit() || b"+-.nNiI".contains(byte);
+    let part =
+        |byte: &&u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+-._()".contains(byte);
+    let read = if rest.first().is_some_and(begins) { rest.iter().take_while(part).count() } else { 0 };
+    if blanks + read > SHORT_NUMERAL { blanks + read } else { 0 }
+}
+
 /// The steps that one run has used.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     used: AtomicU64,
     /// The length of the longest string so far.
     longest: AtomicU64,
+    /// The length of the longest numeral at the beginning of a string so far.
+    numeral: AtomicU64,
     /// The walks over tables so far.
     walks: AtomicU64,
     /// The bytes in use before the script ran.
@@ -65,11 +86,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Begins a run. `longest` is the length of the longest string in its arguments.
-    pub(crate) fn begin(&self, longest: usize, now: Option<i64>) {
+    /// Begins a run. `longest` is the length of the longest string in its arguments, `numeral` that of the longest numeral.
+    pub(crate) fn begin(&self, longest: usize, numeral: usize, now: Option<i64>) {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
         self.used.store(0, Relaxed);
         self.longest.store(longest as u64, Relaxed);
+        self.numeral.store(numeral as u64, Relaxed);
         self.walks.store(0, Relaxed);
         self.exhausted.store(false, Relaxed);
         self.out_of_memory.store(false, Relaxed);
@@ -85,9 +107,16 @@ impl Budget {
         self.longest.fetch_max(length as u64, Relaxed);
     }
 
+    /// Records a new string.
+    pub(crate) fn measure_text(&self, text: &[u8]) {
+        self.measure(text.len());
+        self.numeral.fetch_max(numeral(text) as u64, Relaxed);
+    }
+
     /// Records instructions; returns whether the run may go on.
     pub(crate) fn step(&self, count: u64) -> bool {
-        self.charge(count * (1 + self.longest.load(Relaxed) / HEAVY))
+        let reads = self.numeral.load(Relaxed) / READ_AT_ONCE;
+        self.charge(count * (1 + self.longest.load(Relaxed) / HEAVY + reads))
     }
 
     /// Records work; returns whether the run may go on.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
 use super::convert::Size;
-use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG};
+use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG, numeral};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
 /// The name of the script in messages.
@@ -33,8 +33,24 @@ pub(crate) struct LuaState {
     globals: Function,
     /// The operand of `..` that joins strings.
     joiner: Table,
-    scripts: HashMap<String, Result<Function, Failure>>,
+    scripts: HashMap<String, Result<CompiledScript, Failure>>,
     spent: bool,
+}
+
+/// A script that compiles.
+#[derive(Clone)]
+pub(crate) struct CompiledScript {
+    /// The function that runs its text.
+    chunk: Function,
+    /// The length of the longest numeral among its literals.
+    numeral: usize,
+}
+
+/// The length of the longest literal of a script that may be a numeral.
+fn longest_numeral(script: &str) -> usize {
+    // Any byte can be escaped.
+    let plain = script.replace('\\', "0");
+    plain.split(['"', '\'', '[', ']']).map(|text| numeral(text.as_bytes())).max().unwrap_or_default()
 }
 
 impl fmt::Debug for LuaState {
@@ -83,7 +99,7 @@ impl LuaState {
     }
 
     /// The script as a function that runs its text.
-    pub(crate) fn compiled(&mut self, script: &str) -> Result<Function, Failure> {
+    pub(crate) fn compiled(&mut self, script: &str) -> Result<CompiledScript, Failure> {
         if let Some(known) = self.scripts.get(script) {
             return known.clone();
         }
@@ -93,14 +109,15 @@ impl LuaState {
         let text = source::prepared(script);
         let chunk = self.lua.load(text).set_name(NAME).set_mode(mlua::ChunkMode::Text);
         let compiled = chunk.into_function().map_err(|error| syntax(&error));
+        let compiled = compiled.map(|chunk| CompiledScript { chunk, numeral: longest_numeral(script) });
         self.scripts.insert(script.to_owned(), compiled.clone());
         compiled
     }
 
     pub(crate) fn call(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
-        let chunk = self.compiled(call.script)?;
+        let CompiledScript { chunk, numeral } = self.compiled(call.script)?;
         let size = Size::of(call.arguments);
-        self.budget.begin(size.longest, call.now);
+        self.budget.begin(size.longest, size.numeral.max(numeral), call.now);
         self.budget.before(self.lua.used_memory());
         let called = self.run(&chunk, call, size);
         if self.budget.is_out_of_memory() {

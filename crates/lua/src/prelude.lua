@@ -50,7 +50,7 @@ setmetatable(joiner, {
       return joiner
     end
     local joined = operand(a) .. operand(joiner.right)
-    if #joined > LONG then host.measure(#joined) charge(#joined / 64) end
+    if #joined > LONG then host.measure_text(joined) charge(#joined / 64) end
     return joined
   end,
 })
@@ -184,8 +184,10 @@ local tables = {
       size = size + #part + #separator
       if size > host.longest then error("not enough memory", 2) end
     end
-    if size > LONG then host.measure(size) charge(size / 64) end
-    return native_concat(parts, separator)
+    if size > LONG then charge(size / 64) end
+    local joined = native_concat(parts, separator)
+    if size > LONG then host.measure_text(joined) end
+    return joined
   end,
   sort = function(list, compare)
     expect(list, "table", 1, "sort")

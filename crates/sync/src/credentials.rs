@@ -28,6 +28,10 @@ impl Credentials {
     /// The credentials for an address, and the proxy on the way.
     pub fn of(url: &str, secret: Option<&Keys>, proxy: Option<&Keys>) -> Result<Self, String> {
         let mut credentials = Self::default();
+        // A server must not lead requests to others that only this pod can reach.
+        credentials.set("http.followRedirects", "false");
+        let protocols = if is_loopback(url) { "http" } else { "https:ssh" };
+        credentials.variables.push(("GIT_ALLOW_PROTOCOL".to_owned(), protocols.into()));
         if let Some(keys) = secret {
             if url.starts_with("http://") || url.starts_with("https://") {
                 credentials.http(url, keys)?;
@@ -81,8 +85,6 @@ impl Credentials {
                 return Err("credentials are not sent over plain http: name the source by https".to_owned());
             }
             self.set("http.extraHeader", format!("Authorization: {authorization}"));
-            // A server must not redirect them elsewhere.
-            self.set("http.followRedirects", "false");
             self.set("credential.helper", "");
         }
         if let Some(authority) = keys.get("ca.crt").or_else(|| keys.get("caFile")) {
@@ -169,9 +171,12 @@ pub(crate) fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
         .ok_or_else(|| format!("`{key}` in the Secret is not a line of text"))
 }
 
-fn is_loopback(url: &str) -> bool {
-    url.strip_prefix("http://")
-        .is_some_and(|rest| rest.starts_with("127.0.0.1:") || rest.starts_with("localhost:"))
+/// Whether an address is that of an http server on this machine.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    let authority = url.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or_default());
+    authority.and_then(|authority| authority.split_once(':')).is_some_and(|(host, port)| {
+        matches!(host, "127.0.0.1" | "localhost") && port.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 #[cfg(test)]
@@ -188,6 +193,9 @@ mod tests {
 
     #[test]
     fn credentials_are_headers_that_are_sent_nowhere_else() {
+        let made = Credentials::of("https://example.com/r", None, None).unwrap();
+        assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false", "without credentials, too");
+        assert!(made.variables().contains(&("GIT_ALLOW_PROTOCOL".to_owned(), "https:ssh".into())));
         let basic = keys(&[("username", "u"), ("password", "p\n")]);
         let made = Credentials::of("https://example.com/r", Some(&basic), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Basic dTpw");

@@ -6,10 +6,11 @@
 //! Facts: Flux's notification controller (Receiver: `X-Signature`, paths), GitHub's `X-Hub-Signature-256`, GitLab's
 //! `X-Gitlab-Token` and its signing tokens, which follow the Standard Webhooks specification (`webhook-signature`).
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use federate_sync_api::Metadata;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,8 +35,9 @@ use crate::watch::Event;
 const LARGEST: usize = 1 << 20;
 /// How long a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many connections there may be at a time.
+/// How many connections there may be at a time, and how many of one client.
 const CONNECTIONS: usize = 64;
+const CONNECTIONS_OF_CLIENT: usize = 16;
 
 /// The addresses to listen on.
 #[derive(Debug, Default)]
@@ -91,7 +93,8 @@ impl Service {
 
 /// Listens in a thread, also to the signals that ask the process to end.
 pub fn start(addresses: Addresses, telemetry: &Arc<Telemetry>, events: Sender<Event>) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Health is answered while a page is made.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let bind = |(address, service): (SocketAddr, Service)| {
         let bound = runtime.block_on(TcpListener::bind(address));
         let bound =
@@ -128,20 +131,74 @@ pub fn start(addresses: Addresses, telemetry: &Arc<Telemetry>, events: Sender<Ev
     Ok(())
 }
 
+/// The connections of each client.
+type Clients = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// One of the connections of a client, as long as it exists.
+struct ClientPlace {
+    clients: Clients,
+    client: IpAddr,
+}
+
+impl ClientPlace {
+    /// A place for one more connection; `None` if the client has enough of them.
+    fn take(clients: &Clients, client: IpAddr) -> Option<Self> {
+        let mut all = clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(client).or_default();
+        if *count >= CONNECTIONS_OF_CLIENT {
+            return None;
+        }
+        *count += 1;
+        drop(all);
+        Some(Self { clients: clients.clone(), client })
+    }
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        let mut all = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Whether a request to a server on loopback names it. A page in a browser can reach it by a name of its own that leads to this
+/// address, and would read what it answers.
+fn names_loopback(host: Option<&HeaderValue>) -> bool {
+    let Some(host) = host.and_then(|host| host.to_str().ok()) else { return false };
+    let authority: Option<hyper::http::uri::Authority> = host.parse().ok();
+    let Some(authority) = authority else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
 async fn accept(bound: TcpListener, listener: Arc<Listener>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let clients = Clients::default();
+    let is_loopback = bound.local_addr().is_ok_and(|address| address.ip().is_loopback());
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = bound.accept().await else {
+        let Ok((stream, client)) = bound.accept().await else {
             // For example, too many files are open: try again a moment later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        let Some(client) = ClientPlace::take(&clients, client.ip()) else { continue };
         let listener = listener.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| {
+            let service = service_fn(|request: Request<Incoming>| {
                 let listener = listener.clone();
-                async move { Ok::<_, Infallible>(listener.answer(request).await) }
+                async move {
+                    if is_loopback && !names_loopback(request.headers().get(HOST)) {
+                        let text = "this server is named localhost\n";
+                        return Ok::<_, Infallible>(respond(StatusCode::MISDIRECTED_REQUEST, text));
+                    }
+                    Ok(listener.answer(request).await)
+                }
             });
             let server = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -150,7 +207,7 @@ async fn accept(bound: TcpListener, listener: Arc<Listener>) {
                 .serve_connection(TokioIo::new(stream), service);
             // A client that is too slow is disconnected.
             let _ = tokio::time::timeout(2 * PATIENCE, server).await;
-            drop(place);
+            drop((place, client));
         });
     }
 }
@@ -303,6 +360,34 @@ mod tests {
 
     /// The example in GitHub's documentation.
     const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+
+    #[test]
+    fn a_server_on_loopback_has_no_other_name() {
+        let named = |host: &str| names_loopback(Some(&host.parse().unwrap()));
+        assert!(
+            named("localhost:9441") && named("127.0.0.1:9441") && named("[::1]:9441") && named("LOCALHOST")
+        );
+        for host in
+            ["evil.example.com:9441", "localhost.evil.example.com", "127.0.0.1.nip.io", "", "10.0.0.1"]
+        {
+            assert!(!named(host), "{host}");
+        }
+        assert!(!names_loopback(None));
+    }
+
+    #[test]
+    fn a_client_does_not_take_the_places_of_others() {
+        let clients = Clients::default();
+        let (one, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let mut all: Vec<_> =
+            (0..CONNECTIONS_OF_CLIENT).filter_map(|_| ClientPlace::take(&clients, one)).collect();
+        assert!(all.len() == CONNECTIONS_OF_CLIENT && CONNECTIONS > CONNECTIONS_OF_CLIENT);
+        assert!(ClientPlace::take(&clients, one).is_none() && ClientPlace::take(&clients, other).is_some());
+        all.pop();
+        assert!(ClientPlace::take(&clients, one).is_some());
+        drop(all);
+        assert!(clients.lock().unwrap().is_empty());
+    }
 
     #[test]
     fn only_senders_that_know_the_token_are_genuine() {

@@ -312,7 +312,7 @@ impl Remote<'_> {
         if let Some(tally) = self.tally {
             tally.git(what);
         }
-        let git = Git::new(repository, what).timeout(self.patience);
+        let git = Git::new(repository, what).timeout(self.patience).hide_remote_text();
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 

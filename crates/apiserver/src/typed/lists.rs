@@ -1,6 +1,6 @@
 //! Lists with keys or unique values: indexed, and merged in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -35,29 +35,31 @@ pub(super) enum MergedItem {
 ///
 /// `old` and `new` are the keys of the items; `old` may contain duplicates.
 pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<MergedItem> {
-    let shared: Vec<&Element> = new.iter().filter(|e| old.contains(e)).collect();
+    let (in_old, in_new): (BTreeSet<&Element>, BTreeSet<&Element>) =
+        (old.iter().collect(), new.iter().collect());
+    let shared: Vec<&Element> = new.iter().filter(|e| in_old.contains(e)).collect();
     let (mut awaited, mut at, mut next) = (0, 0, 0);
-    let mut placed: Vec<&Element> = Vec::new();
+    let mut placed: BTreeSet<&Element> = BTreeSet::new();
     let mut picks = Vec::new();
     loop {
         match (old.get(at), new.get(next)) {
             (None, None) => return picks,
-            (Some(mine), _) if !new.contains(mine) => {
+            (Some(mine), _) if !in_new.contains(mine) => {
                 picks.push(MergedItem::Old(at));
                 at += 1;
             }
             (Some(mine), Some(theirs)) if mine == theirs => {
-                placed.push(theirs);
+                placed.insert(theirs);
                 picks.push(MergedItem::New(next));
                 (at, next, awaited) = (at + 1, next + 1, awaited + 1);
             }
             // Out of order: it keeps its place in the new list.
             (Some(mine), Some(_)) if shared.get(awaited).is_some_and(|awaited| *awaited != mine) => at += 1,
             (mine, Some(theirs)) => {
-                if mine.is_some_and(|mine| placed.contains(&mine)) {
+                if mine.is_some_and(|mine| placed.contains(mine)) {
                     at += 1;
                 }
-                placed.push(theirs);
+                placed.insert(theirs);
                 picks.push(MergedItem::New(next));
                 next += 1;
                 if shared.get(awaited).is_some_and(|awaited| *awaited == theirs) {

@@ -1,5 +1,9 @@
 //! Custom resources, by the schema of their kind.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::super::custom::Custom;
@@ -10,7 +14,7 @@ use super::super::typed::same;
 pub(super) fn causes(custom: &Custom, object: &Value, live: Option<&Value>) -> Vec<Cause> {
     let schema = &custom.schema;
     let mut causes = Vec::new();
-    visit(schema, object, "", &mut causes);
+    visit(schema, object, "", &mut Enumerations::default(), &mut causes);
     causes.extend(scale(custom, object));
     let blocked = causes.iter().any(|cause| cause.reason != "FieldValueInvalid");
     if !ruled(schema) {
@@ -39,7 +43,13 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn visit<'s>(
+    schema: &'s Value,
+    value: &Value,
+    path: &str,
+    enumerations: &mut Enumerations<'s>,
+    causes: &mut Vec<Cause>,
+) {
     let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
     if value.is_null() {
         return;
@@ -66,7 +76,7 @@ fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         return;
     }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
-        && !allowed.contains(value)
+        && !enumerations.allow(allowed, value)
     {
         let allowed: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
         causes.push(Cause::unsupported(path, value, &allowed));
@@ -87,14 +97,14 @@ fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                 let below = schema.get("properties").and_then(|p| p.get(key));
                 let below = below.or_else(|| schema.get("additionalProperties").filter(|a| a.is_object()));
                 if let Some(below) = below {
-                    visit(below, value, &join(path, key), causes);
+                    visit(below, value, &join(path, key), enumerations, causes);
                 }
             }
         }
         Value::Array(items) => {
             for (place, item) in items.iter().enumerate() {
                 if let Some(below) = schema.get("items") {
-                    visit(below, item, &format!("{path}[{place}]"), causes);
+                    visit(below, item, &format!("{path}[{place}]"), enumerations, causes);
                 }
             }
         }
@@ -139,10 +149,45 @@ fn limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(cause);
     }
     if let (Some(pattern), Some(text)) = (schema.get("pattern").and_then(Value::as_str), value.as_str())
-        && regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
+        && compile(pattern).is_some_and(|pattern| !pattern.is_match(text))
     {
         let why = format!("{path} in body should match '{pattern}'");
         causes.push(Cause::invalid(path, value, &why));
+    }
+}
+
+/// The compiled patterns and the enumerations that are kept, each at most.
+const MAX_KEPT: usize = 256;
+
+/// The pattern, compiled; `None` if it is not valid. The schemas of a repo are the same for all of its objects.
+fn compile(pattern: &str) -> Option<Arc<Regex>> {
+    static COMPILED: Mutex<BTreeMap<String, Option<Arc<Regex>>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = compiled.get(pattern) {
+        return known.clone();
+    }
+    if compiled.len() == MAX_KEPT {
+        compiled.clear();
+    }
+    let made = Regex::new(pattern).ok().map(Arc::new);
+    compiled.insert(pattern.to_owned(), made.clone());
+    made
+}
+
+/// The allowed values up to which they are compared one by one.
+const FEW_ALLOWED: usize = 64;
+
+/// The enumerations of a schema that have many values, as sets: an object may have a value of the enumeration at each of many
+/// places.
+#[derive(Default)]
+struct Enumerations<'s>(HashMap<*const Value, HashSet<&'s Value>>);
+
+impl<'s> Enumerations<'s> {
+    fn allow(&mut self, allowed: &'s [Value], value: &Value) -> bool {
+        if allowed.len() <= FEW_ALLOWED {
+            return allowed.contains(value);
+        }
+        self.0.entry(allowed.as_ptr()).or_insert_with(|| allowed.iter().collect()).contains(value)
     }
 }
 

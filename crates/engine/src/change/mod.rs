@@ -35,7 +35,7 @@ pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, paths};
 pub use placements::{Pair, PlacementChange, PlacementChangeKind, ReplicaShift, Share};
 pub use pruned::Pruned;
-pub use secret::{DigestKey, hide, is_hidden, reveal};
+pub use secret::{DigestKey, MIN_KEY_BYTES, hide, is_hidden, reveal};
 
 /// One of the two renderings that are compared.
 #[derive(Clone, Copy, Debug)]

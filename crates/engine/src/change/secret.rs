@@ -1,7 +1,8 @@
 //! Replaces secret values with short keyed digests before they are compared or shown.
 //!
-//! Digests with the same key show whether a value has changed and whether two values are equal. Without the key, the
-//! value cannot be found by guessing. Facts: RFC 2104 and FIPS 198-1 (HMAC), here with SHA-256. The Secret of the core
+//! Digests with the same key show whether the value at a place of an object has changed. The object and the place are part of them, so
+//! that equal values elsewhere have other digests: whoever may write one Secret cannot find the value of another by guesses. Without
+//! the key, no value can be found by guessing. Facts: RFC 2104 and FIPS 198-1 (HMAC), here with SHA-256. The Secret of the core
 //! API group has its values below `data` and `stringData`, and `kubectl apply` stores a copy of them in an annotation.
 //!
 //! Any kind with `Secret` in its name is treated as a Secret (federated kinds wrap it below `spec.template`), at any
@@ -32,11 +33,18 @@ const ENCRYPTED: &str = "<encrypted ";
 pub(super) fn is_encrypted_text(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED))
 }
+/// The bytes that a key must have at least.
+pub const MIN_KEY_BYTES: usize = 16;
 
 /// The number of bytes in a block of SHA-256.
 const BLOCK: usize = 64;
 
 impl DigestKey {
+    /// Creates a key from a text that a user has chosen; `None` if it is so short that it could be guessed.
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        (text.len() >= MIN_KEY_BYTES).then(|| Self::new(text))
+    }
+
     /// Creates a key from bytes of any length. A longer key is harder to guess.
     pub fn new(bytes: &[u8]) -> Self {
         let mut key = [0; BLOCK];
@@ -65,15 +73,20 @@ impl DigestKey {
         Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
     }
 
-    /// Returns the text that replaces a value.
-    fn hidden(&self, text: &str) -> String {
-        let [a, b, c, d, ..] = self.hmac(text.as_bytes());
+    /// Returns the text that replaces a value at a place.
+    fn hidden(&self, place: &ValuePlace, text: &str) -> String {
+        let mut message = Vec::new();
+        for part in [&*place.object, &*place.pointer, text] {
+            message.extend((part.len() as u64).to_be_bytes());
+            message.extend(part.as_bytes());
+        }
+        let [a, b, c, d, ..] = self.hmac(&message);
         format!("{DIGEST}{:08x}>", u32::from_be_bytes([a, b, c, d]))
     }
 
     /// Returns the text that replaces a value that SOPS encrypted.
-    fn encrypted(&self, text: &str) -> String {
-        self.hidden(text).replacen(DIGEST, ENCRYPTED, 1)
+    fn encrypted(&self, place: &ValuePlace, text: &str) -> String {
+        self.hidden(place, text).replacen(DIGEST, ENCRYPTED, 1)
     }
 }
 
@@ -92,10 +105,43 @@ const VALUES: [&str; 2] = ["data", "stringData"];
 /// The length of the shortest value whose copies are replaced. Shorter values are part of many ordinary words.
 const SHORTEST: usize = 4;
 
+/// Where a value is.
+#[derive(Clone, Debug, Default)]
+struct ValuePlace {
+    /// The kind, namespace and name of the object.
+    object: String,
+    /// The JSON pointer; items of lists have no number in it, because they move.
+    pointer: String,
+}
+
+impl ValuePlace {
+    fn in_object(object: &Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let object = format!("{}/{}/{}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+        Self { object, pointer: String::new() }
+    }
+
+    /// Goes to an entry; returns where to go back to.
+    fn enter(&mut self, key: &str) -> usize {
+        let before = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(&federate_kubernetes::pointer::escape(key));
+        before
+    }
+
+    fn leave(&mut self, before: usize) {
+        self.pointer.truncate(before);
+    }
+}
+
+/// The step to an item of a list.
+const ITEM: &str = "-";
+
 /// Replaces the secret values in all versions of one object. Returns whether there were any.
 pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
-    let mut hiding = Hiding { key, values: BTreeSet::new(), any: false };
+    let mut hiding = Hiding { key, place: ValuePlace::default(), values: BTreeSet::new(), any: false };
     for side in &mut *sides {
+        hiding.place = ValuePlace::in_object(side);
         hiding.object(side);
     }
     // Replace the longest first, because one value may contain another.
@@ -104,7 +150,7 @@ pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     if !values.is_empty() {
         for side in sides {
-            copies(side, &values, key);
+            replace_copies(side, &values, key);
         }
     }
     hiding.any
@@ -123,74 +169,103 @@ fn is_digest(value: &Value) -> bool {
 /// Puts the rendered values of a Secret back where the live object has their digests. A random key has no digests to
 /// compare, so that all values count as equal.
 pub fn reveal(live: &mut Value, rendered: &Value, key: &DigestKey) {
+    let mut place = ValuePlace::in_object(live);
     let Some(values) = live.get_mut("data").and_then(Value::as_object_mut) else { return };
+    place.enter("data");
     for (name, value) in values.iter_mut().filter(|(_, value)| is_digest(value)) {
         let Some(text) = rendered.pointer("/data").and_then(|data| data.get(name)?.as_str()) else {
             continue;
         };
-        if key.is_random || *value == key.hidden(text) {
+        let before = place.enter(name);
+        if key.is_random || *value == key.hidden(&place, text) {
             *value = text.into();
         }
+        place.leave(before);
     }
 }
 
 struct Hiding<'k> {
     key: &'k DigestKey,
+    /// The current place.
+    place: ValuePlace,
     /// The values that were replaced.
     values: BTreeSet<String>,
     any: bool,
 }
 
 impl Hiding<'_> {
+    /// Does something with each entry or item of a value.
+    fn each(&mut self, value: &mut Value, act: fn(&mut Self, &mut Value)) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map.iter_mut() {
+                    self.at(key, value, act);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.at(ITEM, item, act)),
+            _ => {}
+        }
+    }
+
+    /// Does something with an entry.
+    fn at(&mut self, key: &str, value: &mut Value, act: fn(&mut Self, &mut Value)) {
+        let before = self.place.enter(key);
+        act(self, value);
+        self.place.leave(before);
+    }
+
     /// Finds Secrets in a value, at any depth.
     fn object(&mut self, value: &mut Value) {
         match value {
-            Value::Object(map) if map.get("sops").is_some_and(Value::is_object) => self.encrypted(map),
-            Value::Object(map) if is_secret(map) => self.secret(map),
-            Value::Object(map) => map.values_mut().for_each(|value| self.object(value)),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.object(item)),
+            Value::Object(map) if map.get("sops").is_some_and(Value::is_object) => self.encrypted(value),
+            Value::Object(map) if is_secret(map) => self.secret(value),
+            Value::Object(_) | Value::Array(_) => self.each(value, Self::object),
             Value::String(text) if holds_manifest(text) => self.leaf(value),
             _ => {}
         }
     }
 
     /// Replaces what SOPS encrypted, and its own part as a whole.
-    fn encrypted(&mut self, map: &mut Map<String, Value>) {
+    fn encrypted(&mut self, value: &mut Value) {
         self.any = true;
-        for (field, value) in map.iter_mut() {
-            if field == "sops" {
-                *value = Value::String(self.key.encrypted(&value.to_string()));
-            } else {
-                self.ciphertext(value);
+        if let Value::Object(map) = &mut *value {
+            for (field, value) in map.iter_mut() {
+                if field == "sops" {
+                    *value = Value::String(self.key.encrypted(&self.place, &value.to_string()));
+                } else {
+                    self.at(field, value, Self::ciphertext);
+                }
             }
         }
-        if is_secret(map) {
-            self.secret(map);
+        if value.as_object().is_some_and(is_secret) {
+            self.secret(value);
         }
     }
 
     fn ciphertext(&mut self, value: &mut Value) {
         match value {
-            Value::Object(map) => map.values_mut().for_each(|value| self.ciphertext(value)),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.ciphertext(item)),
-            Value::String(text) if is_ciphertext(text) => *value = self.key.encrypted(text).into(),
+            Value::Object(_) | Value::Array(_) => self.each(value, Self::ciphertext),
+            Value::String(text) if is_ciphertext(text) => {
+                *value = self.key.encrypted(&self.place, text).into();
+            }
             _ => {}
         }
     }
 
-    fn secret(&mut self, map: &mut Map<String, Value>) {
+    fn secret(&mut self, value: &mut Value) {
+        let Value::Object(map) = value else { return };
         for (field, value) in map.iter_mut() {
-            match value {
-                value if VALUES.contains(&field.as_str()) => self.all(value),
-                Value::Object(inner) if field == "metadata" => {
-                    let annotations = inner.get_mut("annotations").and_then(Value::as_object_mut);
+            match (field.as_str(), &*value) {
+                (field, _) if VALUES.contains(&field) => self.at(field, value, Self::all),
+                ("metadata", Value::Object(_)) => {
+                    let annotations = value.get_mut("annotations").and_then(Value::as_object_mut);
                     if let Some(text) = annotations.and_then(|map| map.get_mut(LAST_APPLIED)) {
-                        self.all(text);
+                        self.at(LAST_APPLIED, text, Self::all);
                     }
                 }
                 // A wrapper has templates below `spec` at any depth, with or without a kind.
-                value if field == "spec" => self.wrapped(value),
-                value => self.object(value),
+                ("spec", _) => self.at(field, value, Self::wrapped),
+                _ => self.at(field, value, Self::object),
             }
         }
     }
@@ -200,15 +275,15 @@ impl Hiding<'_> {
         match value {
             Value::Object(map) => {
                 for (field, value) in map.iter_mut() {
-                    match value {
-                        Value::Object(inner) if field == "template" => self.secret(inner),
+                    match (field.as_str(), &*value) {
+                        ("template", Value::Object(_)) => self.at(field, value, Self::secret),
                         // The value of an override may be secret.
-                        value if field == "value" => self.all(value),
-                        value => self.wrapped(value),
+                        ("value", _) => self.at(field, value, Self::all),
+                        _ => self.at(field, value, Self::wrapped),
                     }
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.wrapped(item)),
+            Value::Array(_) => self.each(value, Self::wrapped),
             value => self.object(value),
         }
     }
@@ -216,8 +291,7 @@ impl Hiding<'_> {
     /// Replaces every leaf.
     fn all(&mut self, value: &mut Value) {
         match value {
-            Value::Object(map) => map.values_mut().for_each(|value| self.all(value)),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.all(item)),
+            Value::Object(_) | Value::Array(_) => self.each(value, Self::all),
             Value::Null => {}
             leaf => self.leaf(leaf),
         }
@@ -232,7 +306,7 @@ impl Hiding<'_> {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        *value = Value::String(self.key.hidden(&text));
+        *value = Value::String(self.key.hidden(&self.place, &text));
         self.values.insert(text);
     }
 }
@@ -247,31 +321,49 @@ fn holds_manifest(text: &str) -> bool {
 }
 
 /// Replaces copies of `values`, except in the identity of the object.
-fn copies(value: &mut Value, values: &[String], key: &DigestKey) {
-    fn below(value: &mut Value, values: &[String], key: &DigestKey) {
-        match value {
-            Value::Object(map) => map.values_mut().for_each(|value| below(value, values, key)),
-            Value::Array(items) => items.iter_mut().for_each(|item| below(item, values, key)),
-            Value::String(text) if !text.starts_with("<secret ") => {
-                for secret in values {
-                    if text.contains(secret.as_str()) {
-                        *text = text.replace(secret.as_str(), &key.hidden(secret));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
+fn replace_copies(value: &mut Value, values: &[String], key: &DigestKey) {
+    let mut copies = Copies { values, key, place: ValuePlace::in_object(value) };
     let Value::Object(map) = value else { return };
     for (field, value) in map.iter_mut() {
         match (field.as_str(), value) {
             ("apiVersion" | "kind", _) => {}
             ("metadata", Value::Object(inner)) => {
-                let named = |field: &str| matches!(field, "name" | "namespace");
-                inner.iter_mut().filter(|(f, _)| !named(f)).for_each(|(_, v)| below(v, values, key));
+                let before = copies.place.enter(field);
+                for (field, value) in inner.iter_mut() {
+                    if !matches!(field.as_str(), "name" | "namespace") {
+                        copies.replace_at(field, value);
+                    }
+                }
+                copies.place.leave(before);
             }
-            (_, value) => below(value, values, key),
+            (_, value) => copies.replace_at(field, value),
         }
+    }
+}
+
+/// Replaces copies of values.
+struct Copies<'v> {
+    values: &'v [String],
+    key: &'v DigestKey,
+    place: ValuePlace,
+}
+
+impl Copies<'_> {
+    fn replace_at(&mut self, key: &str, value: &mut Value) {
+        let before = self.place.enter(key);
+        match value {
+            Value::Object(map) => map.iter_mut().for_each(|(key, value)| self.replace_at(key, value)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_at(ITEM, item)),
+            Value::String(text) if !text.starts_with(DIGEST) => {
+                for secret in self.values {
+                    if text.contains(secret.as_str()) {
+                        *text = text.replace(secret.as_str(), &self.key.hidden(&self.place, secret));
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.place.leave(before);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operations of the scripts.
 
-use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_kubernetes::{Finding, Object, ObjectRef, work};
 use federate_lua::{Answer, Argument, Call, Category, EmptyTable, Failure, LuaPool, Paths, repair};
 use serde_json::{Value, json};
 
@@ -10,6 +10,10 @@ use super::{Failed, Interpreter, Rule, Script};
 /// The machines of this process: a script compiles once for each, whoever asks.
 static POOL: LuaPool = LuaPool::new();
 
+/// The steps of a call, and of one that reaches the limits of scripts.
+const STEPS_OF_CALL: u64 = 20_000;
+const STEPS_OF_TIMEOUT: u64 = 5_000_000;
+
 type Outcome = Option<Result<Value, Failed>>;
 
 impl Script<'_> {
@@ -17,7 +21,11 @@ impl Script<'_> {
     fn call(&self, arguments: &[Argument<'_>], now: Option<i64>) -> Result<Vec<Answer>, Failure> {
         // Only replicas come with a second result.
         let results = if self.rule == Rule::Replicas { 2 } else { 1 };
-        POOL.call(&Call { script: self.text, function: self.rule.function(), arguments, results, now })
+        let (function, script) = (self.rule.function(), self.text);
+        let answers = POOL.call(&Call { script, function, arguments, results, now });
+        let too_long = answers.as_ref().is_err_and(|failure| failure.category == Category::Timeout);
+        work::charge(if too_long { STEPS_OF_TIMEOUT } else { STEPS_OF_CALL });
+        answers
     }
 
     /// Why the script does not compile, if it does not.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, PlaintextOverrider};
-use super::selector::{ImplicitPriority, implicit_priority};
+use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::Behaviour;
 use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::{Cluster, Object};
@@ -84,6 +84,7 @@ pub(super) struct OverridePolicy<'a> {
     spec: OverrideSpec,
     pub(super) rules: Vec<Rule>,
     classes: OnceLock<Classes>,
+    selectors: SelectorIndex,
 }
 
 /// The clusters of the inventory by the rules that target them.
@@ -132,7 +133,9 @@ impl<'a> OverridePolicy<'a> {
         for target in rules.iter_mut().filter_map(|rule| rule.target.as_mut()) {
             target.read_as(behaviour);
         }
-        Some(Self { object, spec, rules, classes: OnceLock::new() })
+        let mut selectors = SelectorIndex::default();
+        selectors.add(0, &spec.resource_selectors, object.id.namespace.as_deref());
+        Some(Self { object, spec, rules, classes: OnceLock::new(), selectors })
     }
 
     /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
@@ -161,7 +164,7 @@ impl<'a> OverridePolicy<'a> {
         if self.spec.resource_selectors.is_empty() {
             return Some(ImplicitPriority::All);
         }
-        implicit_priority(&self.spec.resource_selectors, manifest, self.object.id.namespace.as_deref())
+        self.selectors.matches(manifest).into_values().next()
     }
 }
 

@@ -3,6 +3,8 @@
 //! Facts: the filters are API enablement, taints, affinity, spread properties and eviction, in this
 //! order; clusters that hold the object already pass the first two, or the first one with a condition.
 
+use std::collections::HashMap;
+
 use super::Subject;
 use crate::api::{AffinityTerm, Placement, Toleration};
 use crate::version::HeldApi;
@@ -181,9 +183,19 @@ fn weights(placement: &Placement, clusters: &[Cluster]) -> Vec<i64> {
     if list.is_empty() {
         return Vec::new();
     }
+    // Most entries only name clusters.
+    let (named, other): (Vec<_>, Vec<_>) = list.iter().partition(|entry| entry.target_cluster.only_names());
+    let mut by_name: HashMap<&str, i64> = HashMap::new();
+    for entry in named {
+        for name in &entry.target_cluster.cluster_names {
+            let weight = by_name.entry(name).or_insert(entry.weight);
+            *weight = (*weight).max(entry.weight);
+        }
+    }
     let weight = |cluster: &Cluster| {
-        let matching = list.iter().filter(|entry| entry.target_cluster.matches(cluster));
-        matching.map(|entry| entry.weight).max().unwrap_or(0)
+        let matching = other.iter().filter(|entry| entry.target_cluster.matches(cluster));
+        let named = by_name.get(cluster.name.as_ref()).copied();
+        matching.map(|entry| entry.weight).chain(named).max().unwrap_or(0)
     };
     clusters.iter().map(weight).collect()
 }

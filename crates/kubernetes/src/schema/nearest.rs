@@ -6,6 +6,9 @@ const TYPO: usize = 2;
 /// The shortest part of a name that suggests it.
 const SHORTEST: usize = 3;
 
+/// The most known names among which a similar one is searched by edits: each of many names may be searched among many others.
+const MAX_KNOWN: usize = 1000;
+
 /// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
 /// name). The first of several equally near names.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
@@ -13,6 +16,7 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let close = || {
         known
             .iter()
+            .filter(|_| known.len() <= MAX_KNOWN)
             .map(|k| (distance(name, k), k))
             .filter(|(edits, k)| *edits <= TYPO && *edits < k.len())
             .min_by_key(|(edits, _)| *edits)
@@ -24,6 +28,9 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 /// The known name most similar to `name`: the [`nearest`] one, or the only one that contains it, is contained in it,
 /// or differs only in its separators. For names that people choose, such as those of clusters.
 pub fn similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    if known.len() > MAX_KNOWN {
+        return nearest(name, known);
+    }
     let bare = |name: &str| name.replace(['-', '_', '.'], "").to_ascii_lowercase();
     let wanted = bare(name);
     let one = |matches: &dyn Fn(&str) -> bool| {

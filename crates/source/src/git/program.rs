@@ -50,6 +50,7 @@ pub struct Git<'r> {
     variables: Vec<(String, OsString)>,
     input: Vec<u8>,
     timeout: Option<Duration>,
+    hides_remote: bool,
 }
 
 impl<'r> Git<'r> {
@@ -63,7 +64,15 @@ impl<'r> Git<'r> {
             variables: Vec::new(),
             input: Vec::new(),
             timeout: None,
+            hides_remote: false,
         }
+    }
+
+    /// Leaves out of errors what the remote says, so that who only chooses its address cannot read the answers of a server.
+    #[must_use]
+    pub fn hide_remote_text(mut self) -> Self {
+        self.hides_remote = true;
+        self
     }
 
     /// Overrides a key of git's configuration.
@@ -136,7 +145,11 @@ impl<'r> Git<'r> {
             return Ok((text(&stdout), text(&stderr)));
         }
         drop(isolation);
-        let said = without_credentials(&(text(&stderr) + &text(&stdout)));
+        let mut said = text(&stderr) + &text(&stdout);
+        if self.hides_remote {
+            said = said.lines().filter(|line| !line.starts_with("remote:")).collect::<Vec<_>>().join("\n");
+        }
+        let said = without_credentials(&said);
         Err(Error::Failed { what: self.what, said: last_lines(&said), code: status.code() })
     }
 }

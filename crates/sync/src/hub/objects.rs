@@ -7,6 +7,7 @@ use federate_sync_api::{Meta, Metadata, Sync};
 use serde_json::Value;
 
 use super::Tenancy;
+use crate::credentials::is_loopback;
 use crate::read::{Loaded, wrong};
 use crate::source::Address;
 
@@ -42,7 +43,7 @@ fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     }
     tenancy.check(&sync).map_err(|(pointer, message)| said(pointer, &message))?;
     if !is_remote(&sync.spec.source.url) {
-        // The files of the pod hold data of other tenants.
+        // The files of the pod hold data of other tenants, and plain http and git reach every service of its network.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
     }
     let address = Address::of(&sync.spec.source, Path::new("/"))
@@ -53,10 +54,11 @@ fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     Ok(Loaded { sync, address })
 }
 
-/// Whether an address leads out of the pod.
+/// Whether an address leads out of the pod, encrypted. Only a server of the pod itself is reached without encryption.
 fn is_remote(url: &str) -> bool {
     match url.split_once("://") {
-        Some((scheme, _)) => ["https", "http", "ssh"].contains(&scheme),
+        Some(("http", _)) => is_loopback(url),
+        Some((scheme, _)) => ["https", "ssh"].contains(&scheme),
         None => url.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/')),
     }
 }
@@ -108,6 +110,34 @@ mod tests {
         let object = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
             "metadata": {"name": "web", "namespace": "shop"}, "spec": all});
         loaded(&object, &Tenancy::default()).unwrap().err().map(|invalid| invalid.message)
+    }
+
+    #[test]
+    fn sources_are_reached_by_https_and_ssh() {
+        let of = |url: &str| refusal(&json!({"source": {"url": url}}));
+        for url in [
+            "https://git.example.com/r",
+            "ssh://git@git.example.com/r",
+            "git@git.example.com:r",
+            "http://127.0.0.1:8080/r",
+        ] {
+            assert_eq!(of(url), None, "{url}");
+        }
+        for url in [
+            "http://git.example.com/r",
+            "http://169.254.169.254/latest",
+            "http://127.0.0.1.example.com/r",
+            "http://10.0.0.1:80/r",
+            "http://127.0.0.1:80@git.example.com/r",
+            "git://git.example.com/r",
+            "file:///etc",
+            "/etc",
+            "ftp://a/b",
+            "ext::sh",
+            "HTTP://a/b",
+        ] {
+            assert!(of(url).is_some(), "{url}");
+        }
     }
 
     #[test]

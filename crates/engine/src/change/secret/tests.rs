@@ -38,13 +38,38 @@ fn hidden(mut value: Value) -> Value {
 fn values_are_replaced_and_names_stay() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "Opaque",
         "data": {"one": "czNjcjN0", "two": "czNjcjN0", "three": ""}, "stringData": {"n": 5}});
-    let shown = hidden(secret);
+    let shown = hidden(secret.clone());
     assert_eq!(shown["type"], "Opaque");
-    assert_eq!(shown["data"]["one"], shown["data"]["two"]);
-    assert_ne!(shown["data"]["one"], shown["data"]["three"]);
+    assert_ne!(shown["data"]["one"], shown["data"]["two"], "no digest says that a value is elsewhere, too");
     assert!(shown["stringData"]["n"].as_str().unwrap().starts_with("<secret "));
-    let other = DigestKey::new(b"another key");
-    assert_ne!(shown["data"]["one"], other.hidden("czNjcjN0"));
+    let mut other = secret.clone();
+    hide(&mut [&mut other], &DigestKey::new(b"another key"));
+    assert_ne!(shown["data"]["one"], other["data"]["one"]);
+    assert_eq!(hidden(secret.clone()), shown);
+    let renamed = |field: &str| {
+        let mut other = secret.clone();
+        other["metadata"][field] = json!("other");
+        hidden(other)["data"]["one"].clone()
+    };
+    assert!(renamed("name") != shown["data"]["one"] && renamed("namespace") != shown["data"]["one"]);
+}
+
+#[test]
+fn digests_are_compared_at_their_place() {
+    let key = DigestKey::new(b"key");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "n"},
+        "data": {"pin": "NDcxMQ=="}});
+    let mut live = hidden(secret.clone());
+    // Guesses of the value in other places of the repo tell nothing.
+    let guesses = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "n"},
+        "data": {"guess": "NDcxMQ=="}});
+    assert_ne!(hidden(guesses)["data"]["guess"], live["data"]["pin"]);
+    reveal(&mut live, &secret, &key);
+    assert_eq!(live, secret);
+    assert!(
+        DigestKey::from_text(b"0123456789abcde").is_none()
+            && DigestKey::from_text(b"0123456789abcdef").is_some()
+    );
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! The limit of the work of a run.
+//!
+//! A small repo can ask for work that is the product of two of its sizes: of policies and the templates that each of them selects,
+//! or of scripts and their objects. Items are worked on in parallel, but in batches of a fixed size, so that a run that exceeds
+//! the limit ends at the same item on every computer.
+
+use rayon::prelude::*;
+
+use federate_kubernetes::{Finding, ObjectRef, Severity, work};
+use federate_repo::Repo;
+
+use serde_json::Value;
+
+use federate_dialect::{Decided, Variant};
+
+/// The code of the error about a limit that is exceeded.
+pub(crate) const TOO_MUCH_WORK: &str = "too-much-work";
+
+/// The steps that every run may take.
+const STEPS: u64 = 100_000_000;
+/// The further steps for each byte of the repo.
+const STEPS_PER_BYTE: u64 = 400;
+/// The items of a batch.
+const BATCH: usize = 64;
+/// The steps of a cluster of a placement, of a value in the memory of a scheduler, and of a change by an override rule.
+const STEPS_PER_CLUSTER: u64 = 20;
+const STEPS_PER_VALUE: u64 = 150;
+const STEPS_PER_CHANGE: u64 = 2000;
+
+/// The limit of one part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkLimit {
+    steps: u64,
+}
+
+/// The results of some items, in their order, and the item before which the limit was exceeded.
+pub(crate) struct Limited<R> {
+    pub(crate) results: Vec<R>,
+    pub(crate) stopped_at: Option<usize>,
+}
+
+impl WorkLimit {
+    /// The limit for a repo.
+    pub(crate) fn of(repo: &Repo) -> Self {
+        let bytes: usize = repo.texts.values().map(|text| text.len()).sum();
+        Self { steps: STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64)) }
+    }
+
+    /// Works on items until the limit is exceeded. `cost` counts the steps of a result, besides those that were charged.
+    pub(crate) fn run<T: Sync, R: Send>(
+        self,
+        items: &[T],
+        work: impl Fn(usize, &T) -> R + Sync,
+        cost: impl Fn(&R) -> u64 + Sync,
+    ) -> Limited<R> {
+        let mut results = Vec::with_capacity(items.len());
+        let mut used = 0_u64;
+        for (number, batch) in items.chunks(BATCH).enumerate() {
+            if used > self.steps {
+                return Limited { stopped_at: Some(number * BATCH), results };
+            }
+            let measured = |(at, item): (usize, &T)| {
+                let (result, steps) = work::measure(|| work(number * BATCH + at, item));
+                let steps = steps.saturating_add(cost(&result));
+                (result, steps)
+            };
+            let done: Vec<(R, u64)> = batch.par_iter().enumerate().map(measured).collect();
+            for (result, steps) in done {
+                used = used.saturating_add(steps);
+                results.push(result);
+            }
+        }
+        Limited { results, stopped_at: None }
+    }
+
+    /// The error about a limit that is exceeded before an object.
+    pub(crate) fn exceeded(self, what: &str, object: &ObjectRef) -> Finding {
+        let message = format!(
+            "{what} takes more than {} steps, the limit for a repo of this size: it was stopped before {object}",
+            self.steps
+        );
+        let mut finding = Finding::of_run(Severity::Error, TOO_MUCH_WORK, message);
+        finding.help = Some(
+            "let fewer policies and override rules apply to each object, write shorter lists in them, or read less of the repo \
+             at a time with --path"
+                .to_owned(),
+        );
+        finding
+    }
+}
+
+/// The steps of the values in a value.
+fn values(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(map) => map.values().map(values).sum(),
+        _ => 0,
+    }
+}
+
+/// The steps of a decision.
+pub(crate) fn decision_cost(decided: &Decided) -> u64 {
+    let rows = decided.placements.iter().map(|row| {
+        let memory: u64 = row.memory.values().map(values).sum();
+        STEPS_PER_CLUSTER * row.clusters.len() as u64 + STEPS_PER_VALUE * memory
+    });
+    let findings = decided.findings.iter().map(|finding| finding.message.len() as u64);
+    rows.sum::<u64>() + findings.sum::<u64>()
+}
+
+/// The steps of what clusters receive.
+pub(crate) fn variants_cost(variants: &[Variant]) -> u64 {
+    let changes = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
+    STEPS_PER_CHANGE * changes.map(|rendered| rendered.changes.len() as u64).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_exceeded_at_the_same_item_every_time() {
+        let items: Vec<u64> = (0..1000).collect();
+        let limit = WorkLimit { steps: 10_000 };
+        for _ in 0..20 {
+            let work = |_, item: &u64| {
+                work::charge(50);
+                *item
+            };
+            let Limited { results, stopped_at } = limit.run(&items, work, |_| 50);
+            assert_eq!((results.len(), stopped_at), (128, Some(128)));
+            assert_eq!(results, items[..128]);
+        }
+        let Limited { results, stopped_at } = limit.run(&items, |_, item| *item, |_| 1);
+        assert_eq!((results.len(), stopped_at), (1000, None));
+    }
+}
