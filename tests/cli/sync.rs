@@ -193,6 +193,22 @@ fn what_would_take_too_much_away_is_confirmed_by_the_limit() {
 }
 
 #[test]
+fn a_cluster_that_leaves_the_inventory_keeps_its_files_until_that_is_confirmed() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    let before = origin.sandbox.git("-C origin.git rev-parse rendered");
+    let first = origin.files.read("clusters.yaml").split("---").next().unwrap().to_owned();
+    origin.files.write("clusters.yaml", first);
+    origin.push("one");
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("PruneFailed: ") && ran.out.contains("cluster m2 would lose"), "{ran:#?}");
+    assert_eq!(origin.sandbox.git("-C origin.git rev-parse rendered"), before);
+    origin.sync("origin.git", "commit: {branch: rendered, pruneLimit: 100}");
+    origin.once().code(0);
+    assert_ne!(origin.sandbox.git("-C origin.git rev-parse rendered"), before);
+}
+
+#[test]
 fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
     let origin = Origin::new();
     origin.once().code(0);
