@@ -64,7 +64,7 @@ fn a_git_lfs_pointer_is_an_error_in_work_trees_and_revisions() {
 #[test]
 fn what_a_file_that_cannot_be_read_holds_is_not_deleted() {
     let sandbox = repo();
-    for name in ["x", "y", "z", "v", "w"] {
+    for name in ["p", "q", "r", "s", "t"] {
         sandbox.write(&format!("a/{name}.yaml"), config(name));
     }
     sandbox.run("commit --branch rendered").code(0);

@@ -195,10 +195,15 @@ fn what_would_take_too_much_away_is_confirmed_by_the_limit() {
 #[test]
 fn a_cluster_that_leaves_the_inventory_keeps_its_files_until_that_is_confirmed() {
     let origin = Origin::new();
+    origin.files.git("rm -q clusters.yaml policy.yaml");
+    let clusters = |names: &str| {
+        origin.files.write("federate.yaml", format!("clusters: [{names}]\nunplaced: everywhere\n"))
+    };
+    clusters("{name: m1}, {name: m2}");
+    origin.push("two");
     origin.once().code(0);
     let before = origin.sandbox.git("-C origin.git rev-parse rendered");
-    let first = origin.files.read("clusters.yaml").split("---").next().unwrap().to_owned();
-    origin.files.write("clusters.yaml", first);
+    clusters("{name: m1}");
     origin.push("one");
     let ran = origin.once().code(2);
     assert!(ran.out.contains("PruneFailed: ") && ran.out.contains("cluster m2 would lose"), "{ran:#?}");
