@@ -63,7 +63,7 @@ has log 'labels of the merged pull request cannot be read: GitHub answers 403; i
 refused
 commits 0 INPUT_PRUNE_LIMIT=100
 called "check -o json -- .
-commit --branch=rendered --push=origin --prune-limit=100 -o json -- ."
+commit --branch=rendered --prune-limit=100 --push=origin -o json -- ."
 play
 run 0 INPUT_COMMAND=render INPUT_OUT=out INPUT_PRUNE_LIMIT=50
 has play/calls "render --prune-limit=50 --out=out -- ."

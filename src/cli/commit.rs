@@ -135,10 +135,12 @@ impl Commit {
                 Ok(Exit::Error)
             }
             CommitOutcome::Refused(excess) => {
+                let limit = self.deletions.limit();
+                let unread = session.prune_limit(limit) != limit;
                 if self.output != Format::Table {
                     self.show(&[], Some(&excess))?;
                 }
-                Err(Fault::Failed(deletions::refusal(&excess, &format!("branch {}", self.branch))))
+                Err(Fault::Failed(deletions::refusal(&excess, &format!("branch {}", self.branch), unread)))
             }
         }
     }

@@ -19,10 +19,12 @@ impl DeletionArgs {
     }
 }
 
-/// The message of a command that deletes nothing, because it would delete too much from `output`.
-pub(super) fn refusal(excess: &ExcessiveDeletions, output: &str) -> String {
+/// The message of a command that deletes nothing, because it would delete too much from `output`. `unread` says
+/// whether that is because files could not be read.
+pub(super) fn refusal(excess: &ExcessiveDeletions, output: &str, unread: bool) -> String {
+    let why = if unread { "the files that cannot be read may hold these objects, so " } else { "" };
     format!(
-        "{output}: {excess}\n{}nothing was changed; if this is meant, repeat the command with --prune-limit 100",
+        "{output}: {excess}\n{}{why}nothing was changed; if this is meant, repeat the command with --prune-limit 100",
         excess.list_objects()
     )
 }

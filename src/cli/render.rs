@@ -136,18 +136,20 @@ impl Render {
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let summary = folder.publish_checked(&tree, |summary| self.check_deletions(summary))?;
+        let summary = folder.publish_checked(&tree, |summary| self.check_deletions(session, summary))?;
         self.show(&summary)?;
         Ok((outcome(&findings), state))
     }
 
     /// Refuses to empty the folder or a cluster in it without confirmation, and warns of other large deletions.
-    fn check_deletions(&self, summary: &Summary) -> Result<(), Fault> {
+    fn check_deletions(&self, session: &Session, summary: &Summary) -> Result<(), Fault> {
         let deletions: Deletions = summary.deletions().collect();
-        let Some(excess) = deletions.exceeding(self.deletions.limit(), |_| true) else { return Ok(()) };
+        let limit = session.prune_limit(self.deletions.limit());
+        let Some(excess) = deletions.exceeding(limit, |_| true) else { return Ok(()) };
         let output = self.out.display().to_string();
-        if excess.empties_a_cluster() {
-            return Err(Fault::Failed(deletions::refusal(&excess, &output)));
+        // With a limit of 0, files that cannot be read may hold what would go.
+        if excess.empties_a_cluster() || limit != self.deletions.limit() {
+            return Err(Fault::Failed(deletions::refusal(&excess, &output, limit != self.deletions.limit())));
         }
         if !self.args.quiet {
             say(&deletions::warning(&excess, &output));

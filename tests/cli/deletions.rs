@@ -163,27 +163,3 @@ fn a_folder_is_not_emptied_and_neither_is_a_cluster_in_it() {
     sandbox.run("render --out out --prune-limit 100 --quiet").code(0);
     assert_eq!(sandbox.files("out").len(), 3);
 }
-
-#[test]
-fn a_sync_does_not_empty_a_cluster_on_its_branch() {
-    let sandbox = fleet(4);
-    let sync = |limit: &str| {
-        sandbox.write(
-            "out-sync.yaml",
-            format!(
-                "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: a}}\nspec:\n  source: {{url: ., ref: {{branch: main}}}}\n  commit: {{branch: rendered{limit}}}\n"
-            ),
-        );
-        sandbox.run("sync --once -f out-sync.yaml --state out-state")
-    };
-    sync("").code(0);
-    let before = sandbox.git("rev-parse rendered");
-    // The cluster leaves the inventory: its folder would go.
-    clusters(&sandbox, "{name: eu}, {name: us}, {name: m1}, {name: m2}");
-    save(&sandbox);
-    let ran = sync("");
-    assert!(ran.out.contains("PruneFailed") && ran.out.contains("cluster ap would lose"), "{ran:#?}");
-    assert_eq!(sandbox.git("rev-parse rendered"), before);
-    sync(", pruneLimit: 100").code(0);
-    assert_ne!(sandbox.git("rev-parse rendered"), before);
-}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::sandbox::{CLUSTERS, Ran, Sandbox};
+use crate::sandbox::{CLUSTERS, Ran, Sandbox, WEB};
 
 /// The bounds: seconds of processor time and kilobytes of memory. `FEDERATE_TEST_BINARY` names an optimized binary,
 /// which is held to 2 seconds on two cores; the one of the tests is not optimized.

@@ -193,6 +193,27 @@ fn what_would_take_too_much_away_is_confirmed_by_the_limit() {
 }
 
 #[test]
+fn a_cluster_that_leaves_the_inventory_keeps_its_files_until_that_is_confirmed() {
+    let origin = Origin::new();
+    origin.files.git("rm -q clusters.yaml policy.yaml");
+    let clusters = |names: &str| {
+        origin.files.write("federate.yaml", format!("clusters: [{names}]\nunplaced: everywhere\n"))
+    };
+    clusters("{name: m1}, {name: m2}");
+    origin.push("two");
+    origin.once().code(0);
+    let before = origin.sandbox.git("-C origin.git rev-parse rendered");
+    clusters("{name: m1}");
+    origin.push("one");
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("PruneFailed: ") && ran.out.contains("cluster m2 would lose"), "{ran:#?}");
+    assert_eq!(origin.sandbox.git("-C origin.git rev-parse rendered"), before);
+    origin.sync("origin.git", "commit: {branch: rendered, pruneLimit: 100}");
+    origin.once().code(0);
+    assert_ne!(origin.sandbox.git("-C origin.git rev-parse rendered"), before);
+}
+
+#[test]
 fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
     let origin = Origin::new();
     origin.once().code(0);

@@ -148,7 +148,7 @@ struct PlacedObject<'p> {
 
 impl fmt::Display for PlacedObject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
+        f.write_str(self.kind)?;
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
         }
@@ -204,11 +204,10 @@ impl ExcessiveDeletions {
         let mut text = String::new();
         for cluster in self.clusters.iter().take(MAX_CLUSTERS) {
             let (name, deleted) = (&cluster.cluster, cluster.deleted.len());
-            text += &match cluster.loses_everything() {
-                true => format!("  cluster {name} would lose {}:\n", all_of(deleted)),
-                false => {
-                    format!("  cluster {name} would lose {deleted} of its {} objects:\n", cluster.before)
-                }
+            text += &if cluster.loses_everything() {
+                format!("  cluster {name} would lose {}:\n", all_of(deleted))
+            } else {
+                format!("  cluster {name} would lose {deleted} of its {} objects:\n", cluster.before)
             };
             for object in cluster.deleted.iter().take(MAX_OBJECTS) {
                 text += &format!("    {object}\n");

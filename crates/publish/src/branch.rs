@@ -104,7 +104,7 @@ pub enum Error {
     /// The names of two branches exclude each other.
     #[error(
         "git cannot store branch `{branch}` together with branch `{other}`{}, because one name is a folder of the other: \
-         choose another name, or delete `{other}`{}", of_remote(.remote), deletion(.remote, .other)
+         choose another name, or delete `{other}`{}", of_remote(.remote.as_deref()), deletion(.remote.as_deref(), .other)
     )]
     Excluded {
         /// The branch.
@@ -142,12 +142,12 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-fn of_remote(remote: &Option<String>) -> String {
-    remote.as_ref().map_or_else(String::new, |remote| format!(" of {remote}"))
+fn of_remote(remote: Option<&str>) -> String {
+    remote.map_or_else(String::new, |remote| format!(" of {remote}"))
 }
 
 /// The command that deletes a branch.
-fn deletion(remote: &Option<String>, branch: &str) -> String {
+fn deletion(remote: Option<&str>, branch: &str) -> String {
     match remote {
         Some(remote) => format!(" (`git push {remote} --delete {branch}`)"),
         None => format!(" (`git branch -D {branch}`)"),

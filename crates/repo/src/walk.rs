@@ -410,7 +410,9 @@ fn beginning_of(pattern: &str) -> &str {
     let plain = pattern.trim_start_matches("./").trim_start_matches('/');
     match plain.find(['*', '?', '[', '\\', '!']) {
         // The last name before the wildcard may be a part of one.
-        Some(wildcard) => plain[..wildcard].rsplit_once('/').map_or("", |(folders, _)| folders),
+        Some(wildcard) => {
+            plain.get(..wildcard).unwrap_or_default().rsplit_once('/').map_or("", |(folders, _)| folders)
+        }
         None if plain == "." => "",
         None => plain.trim_end_matches('/'),
     }

@@ -161,7 +161,7 @@ impl Commit<'_> {
         let tree = Tree::new(plan, manifests)?;
         let built = bases.build(repository, self.layout, &tree, session.plan())?;
         let deletions: Deletions = built.iter().flat_map(|built| built.summary.deletions()).collect();
-        if let Some(excess) = deletions.exceeding(self.prune_limit, |_| true) {
+        if let Some(excess) = deletions.exceeding(session.prune_limit(self.prune_limit), |_| true) {
             return Ok(Ok(Committed { session, outcome: CommitOutcome::Refused(excess) }));
         }
         let message = |built: &Built| match self.message {

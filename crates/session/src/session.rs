@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use federate_dialect::release::SETTING as RELEASE;
 use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedLists, Variant};
+use federate_engine::deletions::PruneLimit;
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
@@ -470,6 +471,14 @@ impl Session {
         }
         findings::sort(&mut found);
         found
+    }
+
+    /// The largest share of earlier output that this rendering may delete. What a file holds that cannot be read is not
+    /// deleted: nothing tells it from what is no longer rendered.
+    pub fn prune_limit(&self, limit: PruneLimit) -> PruneLimit {
+        let confirms = limit == PruneLimit::new(100);
+        let is_unread = |finding: &Finding| finding.is_error() && finding.code == "unreadable";
+        if !confirms && self.read.iter().any(is_unread) { PruneLimit::new(0) } else { limit }
     }
 
     pub(crate) fn planned(&self) -> &Planned {

@@ -31,7 +31,7 @@ pub(crate) fn find_missing_entries(root: &Path) -> MissingEntries {
                 (fs::symlink_metadata(&here).is_ok(), EntryKind::SparseFile)
             };
             if !is_there {
-                add_missing(&mut missing, &mut folders, root, (below, kind));
+                add_missing(&mut missing, &mut folders, root, below, kind);
             }
         }
     }
@@ -72,9 +72,9 @@ fn add_missing(
     missing: &mut MissingEntries,
     folders: &mut BTreeSet<String>,
     root: &Path,
-    entry: (String, EntryKind),
+    mut path: String,
+    mut kind: EntryKind,
 ) {
-    let (mut path, mut kind) = entry;
     loop {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let (folder, name) = (folder.to_owned(), name.to_owned());

@@ -22,7 +22,7 @@ enum Place {
 
 /// What a value means.
 #[derive(Clone, Copy)]
-enum Value {
+enum KeepValue {
     /// This word keeps the object.
     Word(&'static str),
     /// One of these options, separated by commas, keeps the object.
@@ -32,24 +32,24 @@ enum Value {
 }
 
 /// The keys that keep an object.
-const KEYS: [(&str, Place, Value); 13] = [
-    (PRUNE, Place::Annotations, Value::Word("disabled")),
-    ("helm.sh/resource-policy", Place::Annotations, Value::Word("keep")),
+const KEYS: [(&str, Place, KeepValue); 13] = [
+    (PRUNE, Place::Annotations, KeepValue::Word("disabled")),
+    ("helm.sh/resource-policy", Place::Annotations, KeepValue::Word("keep")),
     (
         "argocd.argoproj.io/sync-options",
         Place::Annotations,
-        Value::Options(&["Prune=false", "Delete=false", "Prune=confirm", "Delete=confirm"]),
+        KeepValue::Options(&["Prune=false", "Delete=false", "Prune=confirm", "Delete=confirm"]),
     ),
-    ("kustomize.toolkit.fluxcd.io/prune", Place::Metadata, Value::Word("disabled")),
-    ("kustomize.toolkit.fluxcd.io/reconcile", Place::Metadata, Value::Word("disabled")),
-    ("fluxcd.controlplane.io/prune", Place::Metadata, Value::Word("disabled")),
-    ("cli-utils.sigs.k8s.io/on-remove", Place::Annotations, Value::Word("keep")),
-    ("client.lifecycle.config.k8s.io/deletion", Place::Annotations, Value::Word("detach")),
-    ("kapp.k14s.io/delete-strategy", Place::Annotations, Value::Word("orphan")),
-    ("kapp.k14s.io/noop", Place::Annotations, Value::Any),
-    ("kluctl.io/skip-delete", Place::Annotations, Value::Word("true")),
-    ("harness.io/skipPruning", Place::Annotations, Value::Word("true")),
-    ("addon.open-cluster-management.io/deletion-orphan", Place::Annotations, Value::Any),
+    ("kustomize.toolkit.fluxcd.io/prune", Place::Metadata, KeepValue::Word("disabled")),
+    ("kustomize.toolkit.fluxcd.io/reconcile", Place::Metadata, KeepValue::Word("disabled")),
+    ("fluxcd.controlplane.io/prune", Place::Metadata, KeepValue::Word("disabled")),
+    ("cli-utils.sigs.k8s.io/on-remove", Place::Annotations, KeepValue::Word("keep")),
+    ("client.lifecycle.config.k8s.io/deletion", Place::Annotations, KeepValue::Word("detach")),
+    ("kapp.k14s.io/delete-strategy", Place::Annotations, KeepValue::Word("orphan")),
+    ("kapp.k14s.io/noop", Place::Annotations, KeepValue::Any),
+    ("kluctl.io/skip-delete", Place::Annotations, KeepValue::Word("true")),
+    ("harness.io/skipPruning", Place::Annotations, KeepValue::Word("true")),
+    ("addon.open-cluster-management.io/deletion-orphan", Place::Annotations, KeepValue::Any),
 ];
 
 /// The annotation or label that keeps an object, as `KEY` or `KEY: VALUE`.
@@ -60,10 +60,10 @@ pub(super) fn find_keep_annotation(object: &Object) -> Option<String> {
         let (text, what) = found.filter(|(text, _)| value.keeps(text)).or_else(label)?;
         value.keeps(text).then(|| match value {
             // The name alone says it.
-            Value::Any => format!("{what} {key}"),
+            KeepValue::Any => format!("{what} {key}"),
             _ if *key == PRUNE => format!("{what} {key}"),
-            Value::Word(word) => format!("{what} {key}: {word}"),
-            Value::Options(options) => {
+            KeepValue::Word(word) => format!("{what} {key}: {word}"),
+            KeepValue::Options(options) => {
                 let given = text.split(',').map(str::trim).find(|given| options.contains(given));
                 format!("{what} {key}: {}", given.unwrap_or_default())
             }
@@ -71,7 +71,7 @@ pub(super) fn find_keep_annotation(object: &Object) -> Option<String> {
     })
 }
 
-impl Value {
+impl KeepValue {
     fn keeps(self, text: &str) -> bool {
         match self {
             Self::Word(word) => text.trim().eq_ignore_ascii_case(word),
