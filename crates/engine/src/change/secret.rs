@@ -57,7 +57,7 @@ impl DigestKey {
     }
 
     /// Returns the text that replaces a value.
-    fn hidden(&self, text: &str) -> String {
+    pub(super) fn hidden(&self, text: &str) -> String {
         let [a, b, c, d, ..] = self.hmac(text.as_bytes());
         format!("{DIGEST}{:08x}>", u32::from_be_bytes([a, b, c, d]))
     }
@@ -103,7 +103,12 @@ pub fn is_hidden(body: &Value) -> bool {
 }
 
 fn is_digest(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.starts_with(DIGEST))
+    value.as_str().is_some_and(is_digest_text)
+}
+
+/// Whether a text stands for a value that was replaced.
+pub(super) fn is_digest_text(text: &str) -> bool {
+    text.starts_with(DIGEST)
 }
 
 /// Puts the rendered values of a Secret back where the live object has their digests. A random key has no digests to
