@@ -579,3 +579,26 @@ fn apply_leaves_what_drift_ignores() {
     sandbox.write("federate.yaml", "drift: {ignore: [{kinds: [Deployment]}]}\n");
     assert_eq!(result(&sandbox)["spec"]["replicas"], 2);
 }
+
+#[test]
+fn values_named_like_credentials_are_not_shown() {
+    let config = |value: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"db.password": value, "mode": "fast"},
+            "metadata": {"name": "c", "namespace": "shop", "annotations": {"example.com/token": value}}})
+    };
+    let live = changed(&managed(&config("hunter2-rendered")), "kubectl-edit", |live| {
+        live["data"]["db.password"] = json!("hunter2-live");
+        live["data"]["api-key"] = json!("hunter2-added");
+        live["metadata"]["annotations"]["example.com/token"] = json!("hunter2-live");
+    });
+    let sandbox = north(&config("hunter2-rendered"), &live);
+    for arguments in ["-o table", "-o json", "-o yaml", "-o markdown", "-o junit", "--full"] {
+        let ran = sandbox.run(&format!("drift --observed .live {arguments}")).code(1);
+        let all = ran.out + &ran.err;
+        assert!(all.contains("password") && !all.contains("hunter2"), "{arguments}: {all}");
+    }
+    for output in ["table", "json"] {
+        let ran = sandbox.run(&format!("apply --dry-run=client --observed .live -o {output}")).code(0);
+        assert!(!(ran.out + &ran.err).contains("hunter2"), "{output}");
+    }
+}

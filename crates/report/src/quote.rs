@@ -5,6 +5,7 @@
 //! `federate.yaml`, only keys are quoted.
 
 use federate_dialect::Dialects;
+use federate_engine::change::names_credential;
 use federate_repo::config;
 
 /// Longer lines are not quoted.
@@ -16,23 +17,6 @@ const LONGEST_TYPE: usize = 100;
 /// How many lines above and below are also searched for names of credentials: in a list of environment
 /// variables, the name is on one line and the value on the next.
 const NEAR: usize = 3;
-
-/// Parts of names of credentials, in lower case and without `-`, `_` and `.`.
-const CREDENTIALS: [&str; 13] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "token",
-    "secret",
-    "credential",
-    "apikey",
-    "privatekey",
-    "accesskey",
-    "authorization",
-    "bearer",
-    "connectionstring",
-];
 
 /// The line with this number, from 1, if it may be quoted.
 pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
@@ -107,12 +91,8 @@ fn contains(line: &[u8], word: &[u8]) -> bool {
 }
 
 fn is_credential(line: &[u8]) -> bool {
-    let small: String = String::from_utf8_lossy(line)
-        .chars()
-        .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    CREDENTIALS.iter().any(|word| small.contains(word)) || small.contains("begin")
+    let text = String::from_utf8_lossy(line);
+    names_credential(&text) || text.to_ascii_lowercase().contains("begin")
 }
 
 /// Whether a line is below a key that is named like a credential.

@@ -27,7 +27,8 @@ impl Decision {
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
         self.action.result = rules.shown(answer);
         if self.action.action == ActionKind::Adopt
-            && let Some(reason) = rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action))
+            && let Some(reason) =
+                rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, rules.managers))
         {
             self.leave(reason);
         }

@@ -13,7 +13,7 @@ use super::correct::{Separate, apply_separately};
 use super::drift::{is_below, is_ignored, split};
 use super::field_managers::{FieldManagers, Handover};
 use super::overlay::{overlaid, project};
-use super::ownership::{Owner, is_member, owner};
+use super::ownership::{Owner, entries, is_member, owner};
 use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
 use super::unchanged::{is_applied, is_deleting, is_unchanged};
@@ -34,6 +34,10 @@ const UP_TO_DATE: &str = "OK";
 /// Why nothing is done about an object that is being deleted.
 const DELETING: &str = "it is being deleted; apply again when it is gone";
 
+/// What a dump may lack that decides which fields federate takes over.
+const WITHOUT_MANAGERS: &str = "the dump does not say who owns which field, so that nothing is taken over in this prediction: \
+     dump it with `kubectl get --show-managed-fields -o yaml`";
+
 /// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adopt {
@@ -49,13 +53,15 @@ pub enum Adopt {
 
 impl Adopt {
     /// Why an object is not adopted, given the action that would adopt it.
-    pub(super) fn refusal_to_adopt(self, action: &Action) -> Option<String> {
+    pub(super) fn refusal_to_adopt(self, action: &Action, managers: &FieldManagers) -> Option<String> {
         match self {
             Self::Always => None,
             Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
             Self::IfNoDiff => {
-                let different =
-                    action.diffs.iter().cloned().filter_map(without_label).find_map(without_last_applied);
+                let others =
+                    action.diffs.iter().cloned().filter_map(without_label).filter_map(without_last_applied);
+                // The marks of a control plane mean nothing once it no longer sends the object.
+                let different = others.filter_map(|diff| managers.without_marks(diff)).next();
                 different.map(|diff| format!("it exists already, and differs at {}", diff.path))
             }
             Self::IfNoRestart => action
@@ -403,13 +409,12 @@ fn replaced(
             let send = Some(Send::Apply { body: Arc::new(body), handed: None, replaces: Some(old) });
             noted(shown(target, ActionKind::Update, live, created, send, rules), Some(note))
         }
-        Replacement::Possible(how) if how.is_empty() => refused(target, failure),
         Replacement::Possible(how) => {
-            let mut decision = refused(target, failure);
-            for text in [&mut decision.action.reason, &mut decision.action.error].into_iter().flatten() {
-                *text = format!("{text}; {how}");
-            }
-            decision
+            let unknown = entries(live).next().is_none() && !rules.server;
+            let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
+            let reason = std::iter::once(refusal(target.object, failure))
+                .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));
+            refused_for(target, reason.collect::<Vec<_>>().join("; "))
         }
     }
 }
@@ -438,7 +443,7 @@ fn adopt(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         return taken;
     }
     let refused = match rules.adopt {
-        Some(adopt) => adopt.refusal_to_adopt(&taken.action),
+        Some(adopt) => adopt.refusal_to_adopt(&taken.action, rules.managers),
         None => match (target.reconcile)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
@@ -527,6 +532,7 @@ fn readable(mut object: Value, key: &DigestKey) -> Value {
         metadata.remove("managedFields");
     }
     crate::change::hide(&mut [&mut object], key);
+    crate::change::hide_credentials(&mut object, key);
     object
 }
 

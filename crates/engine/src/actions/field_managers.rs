@@ -258,3 +258,61 @@ fn keys<'v>(object: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v str> {
         .flatten()
         .map(|(key, _)| key.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use federate_apiserver::Kind;
+
+    fn entry(manager: &str, subresource: &str, field: &str) -> Value {
+        json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "subresource": subresource,
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {field: {}}}})
+    }
+
+    #[test]
+    fn people_are_known_by_their_tools() {
+        let known = FieldManagers::new(None, true, Dialects::default());
+        for person in
+            ["kubectl", "kubectl-edit", "kubectl-client-side-apply", "Mozilla", "openlens", "k9s", "oc"]
+        {
+            assert!(known.is_person(person), "{person}");
+        }
+        for other in ["kube-controller-manager", "kubelet", "occ", "helm", "federate", "mozilla-operator"] {
+            assert!(!known.is_person(other), "{other}");
+        }
+        let own =
+            FieldManagers::new(Some(&["deploy*".to_owned(), "Ops".to_owned()]), true, Dialects::default());
+        assert!(own.is_person("deployer") && own.is_person("ops") && !own.is_person("kubectl"));
+        assert_eq!(known.writer(None, true), Some(Writer::Server));
+        assert_eq!(known.writer(None, false), None, "nobody records who has removed a field");
+    }
+
+    #[test]
+    fn what_is_taken_over_depends_on_the_handover() {
+        let live = json!({"metadata": {"managedFields": [entry("kubectl-client-side-apply", "", "f:a"),
+            entry("kubectl-edit", "", "f:b"), entry("kubectl", "scale", "f:c"), entry("operator", "", "f:d")]}});
+        let kind = Kind::builtin("v1", "ConfigMap").unwrap();
+        let write =
+            Write { kind, manager: MANAGER, subresource: None, force: true, now: "2026-01-01T00:00:00Z" };
+        let left = |managers: &FieldManagers, handover: Handover| {
+            let handed = managers.hand_over(handover, &live, &json!({}), None, &write);
+            let object = handed.unwrap_or_else(|| live.clone());
+            let names = entries(&object).map(|entry| entry["manager"].as_str().unwrap().to_owned());
+            names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+        };
+        let takes = FieldManagers::new(None, true, Dialects::default());
+        let keeps = FieldManagers::new(None, false, Dialects::default());
+        assert_eq!(left(&takes, Handover::None), "kubectl kubectl-client-side-apply kubectl-edit operator");
+        assert_eq!(left(&takes, Handover::FromPeople), "federate kubectl operator");
+        assert_eq!(left(&takes, Handover::FromFormerOwners), "federate kubectl operator");
+        assert_eq!(
+            left(&keeps, Handover::FromPeople),
+            "kubectl kubectl-client-side-apply kubectl-edit operator"
+        );
+        // What `kubectl apply` owned is handed over by every adoption.
+        assert_eq!(left(&keeps, Handover::FromFormerOwners), "federate kubectl kubectl-edit operator");
+        assert!(takes.may_have_changed(&live) && !keeps.may_have_changed(&live));
+    }
+}

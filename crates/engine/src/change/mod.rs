@@ -19,6 +19,7 @@ use crate::Manifest;
 use federate_dialect::{Placement, Plan};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
+mod credentials;
 mod keys;
 mod notation;
 mod objects;
@@ -29,6 +30,7 @@ mod pruned;
 mod secret;
 mod sequence;
 
+pub use credentials::{hide_credentials, names_credential};
 pub use notation::readable;
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;

@@ -74,7 +74,7 @@ impl DigestKey {
     }
 
     /// Returns the text that replaces a value at a place.
-    fn hidden(&self, place: &ValuePlace, text: &str) -> String {
+    pub(super) fn hidden(&self, place: &ValuePlace, text: &str) -> String {
         let mut message = Vec::new();
         for part in [&*place.object, &*place.pointer, text] {
             message.extend((part.len() as u64).to_be_bytes());
@@ -107,7 +107,7 @@ const SHORTEST: usize = 4;
 
 /// Where a value is.
 #[derive(Clone, Debug, Default)]
-struct ValuePlace {
+pub(super) struct ValuePlace {
     /// The kind, namespace and name of the object.
     object: String,
     /// The JSON pointer; items of lists have no number in it, because they move.
@@ -115,10 +115,17 @@ struct ValuePlace {
 }
 
 impl ValuePlace {
-    fn in_object(object: &Value) -> Self {
+    pub(super) fn in_object(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let object = format!("{}/{}/{}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
         Self { object, pointer: String::new() }
+    }
+
+    /// An entry of the same object, by its name alone.
+    pub(super) fn named(&self, name: &str) -> Self {
+        let mut place = Self { object: self.object.clone(), pointer: String::new() };
+        place.enter(name);
+        place
     }
 
     /// Goes to an entry; returns where to go back to.
@@ -163,7 +170,12 @@ pub fn is_hidden(body: &Value) -> bool {
 }
 
 fn is_digest(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.starts_with(DIGEST))
+    value.as_str().is_some_and(is_digest_text)
+}
+
+/// Whether a text stands for a value that was replaced.
+pub(super) fn is_digest_text(text: &str) -> bool {
+    text.starts_with(DIGEST)
 }
 
 /// Puts the rendered values of a Secret back where the live object has their digests. A random key has no digests to
