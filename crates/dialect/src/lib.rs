@@ -344,6 +344,13 @@ pub trait ControlPlane: Send + Sync {
         Decided::default()
     }
 
+    /// The replicas that a template or a manifest asks for, by rules for its kind that the repo or the control plane has
+    /// besides those of Kubernetes; `None` where there are none.
+    fn stated_replicas(&self, object: &Object) -> Option<i64> {
+        let _ = object;
+        None
+    }
+
     /// The objects in the member clusters that its decisions read; none by default.
     fn cluster_reads(&self) -> ClusterReads {
         ClusterReads::default()

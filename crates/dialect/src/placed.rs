@@ -42,6 +42,12 @@ impl PlacedClusters {
         self.named(cluster).is_some()
     }
 
+    /// The sum of their replicas; `None` where no cluster has a number.
+    pub fn replicas(&self) -> Option<i64> {
+        let numbers = self.iter().filter_map(|placed| placed.replicas);
+        numbers.fold(None, |sum, replicas| Some(sum.unwrap_or(0) + replicas))
+    }
+
     /// Keeps only the clusters for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Placed) -> bool) {
         let kept: Vec<Placed> = self.iter().filter(|placed| keep(placed)).cloned().collect();

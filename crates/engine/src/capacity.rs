@@ -29,7 +29,8 @@ pub struct Usage {
 /// The requested amounts by cluster and resource, in billionths.
 pub(crate) type Amounts<'s> = BTreeMap<(&'s str, String), i128>;
 
-/// Returns the resources that a plan requests, by cluster.
+/// Returns the resources that a plan requests, by cluster. Both plans have the replicas that manifests have
+/// ([`Engine::count_replicas`](crate::Engine::count_replicas)).
 pub fn usage(repo: &Repo, clusters: &[Cluster], plan: &Plan, previous: &Previous) -> Vec<Usage> {
     let (mut requested, mut before) = (Amounts::new(), Amounts::new());
     for row in &plan.placements {

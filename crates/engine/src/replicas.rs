@@ -1,18 +1,72 @@
-//! How many pods an object asks for: one rule for plans, diffs, scenarios and reports.
+//! Counts the replicas that objects have in clusters. Plans, comparisons, scenarios and reports all count this way.
 //!
-//! Facts: the defaults of the Kubernetes API (`spec.replicas` and `spec.parallelism` are 1), and the `scale` subresource, by
-//! whose convention custom resources have `spec.replicas`.
+//! Where a control plane decides replicas, the row of the plan has them. Elsewhere each cluster receives those of the
+//! template, so an object in three clusters counts three times. A workload that names no number has one replica, which is
+//! the API server's default. An object without replicas, such as a `ConfigMap` or a `DaemonSet`, counts none. Overrides
+//! that write replicas take precedence over both.
 
-use federate_kubernetes::ObjectRef;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
 use serde_json::Value;
+
+use crate::Engine;
+use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_repo::Role;
+
+/// The fields that hold replicas, as they stand in the paths and values of overrides.
+const REPLICA_FIELDS: [&str; 3] = ["replicas", "parallelism", "completions"];
+
+/// The replicas of one object, for any row of the plan that it may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectReplicas {
+    /// Those of the template, where the row has none; `None` if the object has no replicas.
+    pub(crate) stated: Option<i64>,
+    /// The clusters whose manifests have another number than the row and the template, sorted by name.
+    pub(crate) own: Vec<(ClusterName, i64)>,
+}
+
+impl ObjectReplicas {
+    /// The replicas in a cluster of a row; `None` if the object has none.
+    fn find(&self, placed: &Placed) -> Option<i64> {
+        let own = self.own.binary_search_by(|(name, _)| name.cmp(&placed.name)).ok();
+        own.and_then(|at| self.own.get(at)).map(|(_, own)| *own).or(placed.replicas).or(self.stated)
+    }
+
+    /// The replicas in a cluster of a row, 0 if the object has none.
+    pub(crate) fn count(&self, placed: &Placed) -> i64 {
+        self.find(placed).unwrap_or(0).max(0)
+    }
+
+    /// A row with the replicas that each cluster has.
+    pub(crate) fn count_row(&self, row: &Placement) -> Placement {
+        Placement { clusters: self.count_clusters(&row.clusters), ..row.clone() }
+    }
+
+    fn count_clusters(&self, clusters: &PlacedClusters) -> PlacedClusters {
+        let is_counted = |placed: &Placed| self.find(placed) == placed.replicas;
+        if clusters.iter().all(is_counted) {
+            return clusters.clone();
+        }
+        clusters.iter().map(|placed| Placed { replicas: self.find(placed), ..placed.clone() }).collect()
+    }
+}
 
 /// The replicas that an object asks for in one cluster: what its spec says, or the API server's default. `None` for objects
 /// without replicas, such as a `ConfigMap`, and for those whose pods are counted by something else: a `DaemonSet` has one on
 /// each node, a `CronJob` has a Job at its times.
 pub fn replicas(object: &ObjectRef, body: &Value) -> Option<i64> {
-    let field = replicas_field(object)?;
-    let stated = body.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
-    stated.or_else(|| is_workload(object).then_some(1))
+    let integer = |field| body.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
+    let stated = integer(replicas_field(object)?);
+    let replicas = stated.or_else(|| is_workload(object).then_some(1))?;
+    let completions = integer("completions").filter(|_| is_job(object));
+    Some(completions.map_or(replicas, |completions| completions.min(replicas)))
+}
+
+fn is_job(object: &ObjectRef) -> bool {
+    (object.group(), object.kind.as_str()) == ("batch", "Job")
 }
 
 /// The field of the spec that has the replicas of an object; `None` if none has.
@@ -30,10 +84,104 @@ pub fn is_workload(object: &ObjectRef) -> bool {
         (object.group(), object.kind.as_str()),
         ("apps" | "extensions", "Deployment" | "ReplicaSet")
             | ("apps", "StatefulSet")
-            | ("", "ReplicationController")
+            | ("", "ReplicationController" | "Pod")
             | ("batch", "Job")
             | ("argoproj.io", "Rollout")
     )
+}
+
+impl Engine<'_> {
+    /// Returns a plan whose rows have the replicas of their manifests. Rows of objects without replicas stay as they are.
+    /// The result is for reports: as the memory of a scheduler it would change its decisions.
+    pub fn count_replicas(&self, plan: &Plan) -> Plan {
+        let counter = ReplicaCounter::new(self);
+        let mut plan = plan.clone();
+        plan.placements.par_iter_mut().for_each(|row| row.clusters = counter.count_row(row));
+        plan
+    }
+
+    /// The replicas of each row of a plan.
+    pub(crate) fn object_replicas(&self, rows: &[Placement]) -> Vec<ObjectReplicas> {
+        let counter = ReplicaCounter::new(self);
+        rows.par_iter().map(|row| counter.object_replicas(row)).collect()
+    }
+
+    /// The replicas that an object asks for, by the rules of its control plane or else by those of Kubernetes.
+    fn stated_replicas(&self, dialect: &str, object: &Object) -> Option<i64> {
+        self.plane(dialect).and_then(|plane| plane.stated_replicas(object)).or_else(|| replicas(&object.id, &object.body))
+    }
+}
+
+/// Counts the replicas of rows.
+struct ReplicaCounter<'e, 'a> {
+    engine: &'e Engine<'a>,
+    /// Whether an override can concern replicas.
+    overridden: bool,
+    /// The lists of clusters with replicas, by the address of the list without them. Each is kept with that list, whose
+    /// address stays taken.
+    counted: Mutex<HashMap<(usize, i64), [PlacedClusters; 2]>>,
+}
+
+impl<'e, 'a> ReplicaCounter<'e, 'a> {
+    fn new(engine: &'e Engine<'a>) -> Self {
+        let overrides = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
+        let overridden = overrides.into_iter().any(|claimed| names_replicas(&claimed.object.body));
+        Self { engine, overridden, counted: Mutex::default() }
+    }
+
+    /// The clusters of a row with their replicas.
+    fn count_row(&self, row: &Placement) -> PlacedClusters {
+        let replicas = self.object_replicas(row);
+        let Some(stated) = replicas.stated.filter(|_| replicas.own.is_empty()) else {
+            return replicas.count_clusters(&row.clusters);
+        };
+        // Rows that share a list still do.
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let [_, counted] = counted
+            .entry((row.clusters.address(), stated))
+            .or_insert_with(|| [row.clusters.clone(), replicas.count_clusters(&row.clusters)]);
+        counted.clone()
+    }
+
+    fn object_replicas(&self, row: &Placement) -> ObjectReplicas {
+        let template = self.engine.repo.template(&row.object);
+        let stated =
+            template.and_then(|template| self.engine.stated_replicas(&row.dialect, &template.object));
+        let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
+        let own_bodies = undecided && template.is_none_or(|template| template.per_cluster.is_some());
+        let has_none = template.is_some() && stated.is_none() && !undecided;
+        if row.clusters.is_empty() || has_none || !(self.overridden || own_bodies) {
+            return ObjectReplicas { stated, own: Vec::new() };
+        }
+        ObjectReplicas { stated, own: self.own_replicas(row, stated) }
+    }
+
+    /// The clusters whose manifests have other replicas than the row and the template.
+    fn own_replicas(&self, row: &Placement, stated: Option<i64>) -> Vec<(ClusterName, i64)> {
+        let mut own = Vec::new();
+        for variant in self.engine.rendered(row) {
+            let Ok(rendered) = variant.rendered else { continue };
+            let object = Object::identified(row.object.clone(), rendered.body, "");
+            let Some(replicas) = self.engine.stated_replicas(&row.dialect, &object) else { continue };
+            let differs = |name: &&ClusterName| {
+                row.clusters.named(name).is_some_and(|placed| placed.replicas.or(stated) != Some(replicas))
+            };
+            own.extend(variant.clusters.iter().filter(differs).map(|name| (name.clone(), replicas)));
+        }
+        own.sort_unstable();
+        own
+    }
+}
+
+/// Whether an override can concern replicas.
+fn names_replicas(value: &Value) -> bool {
+    let names = |text: &str| REPLICA_FIELDS.iter().any(|field| text.contains(field));
+    match value {
+        Value::String(text) => names(text),
+        Value::Array(items) => items.iter().any(names_replicas),
+        Value::Object(map) => map.iter().any(|(key, value)| names(key) || names_replicas(value)),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -58,9 +206,23 @@ mod tests {
         assert_eq!(count("apps/v1", "StatefulSet", json!({"replicas": 3})), Some(3));
         assert_eq!(count("batch/v1", "Job", json!({"parallelism": 4, "replicas": 7})), Some(4));
         assert_eq!(count("batch/v1", "Job", json!({})), Some(1));
+        assert_eq!(count("batch/v1", "Job", json!({"parallelism": 4, "completions": 2})), Some(2));
+        assert_eq!(count("batch/v1", "Job", json!({"completions": 9})), Some(1));
+        assert_eq!(count("v1", "Pod", json!({})), Some(1));
+        assert_eq!(count("example.com/v1", "Database", json!({"replicas": "2"})), None);
         assert_eq!(count("batch/v1", "CronJob", json!({"replicas": 3})), None);
         assert_eq!(count("apps/v1", "DaemonSet", json!({"replicas": 3})), None);
         assert_eq!(count("v1", "ConfigMap", json!({})), None);
         assert_eq!(count("monitoring.coreos.com/v1", "Prometheus", json!({"replicas": 2})), Some(2));
+    }
+
+    #[test]
+    fn a_cluster_of_its_own_comes_first() {
+        let replicas = ObjectReplicas { stated: Some(2), own: vec![("us-1".into(), 5)] };
+        let count = |name: &str, replicas_of_row| {
+            replicas.count(&Placed { name: name.into(), replicas: replicas_of_row })
+        };
+        assert_eq!([count("eu-1", None), count("eu-1", Some(3)), count("us-1", Some(3))], [2, 3, 5]);
+        assert_eq!(ObjectReplicas::default().count(&Placed { name: "a".into(), replicas: None }), 0);
     }
 }

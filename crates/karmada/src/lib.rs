@@ -318,6 +318,11 @@ impl ControlPlane for Karmadas<'_> {
         decide::unselected(self, template)
     }
 
+    fn stated_replicas(&self, object: &Object) -> Option<i64> {
+        let workload = self.interpreter.workload(object).ok()?.ok()?;
+        workload.is_workload().then_some(workload.replicas)
+    }
+
     fn cluster_reads(&self) -> ClusterReads {
         let unknown = self.policies.iter().flat_map(|policy| decide::without_capacity(policy, self.clusters));
         let capacity = unknown.map(|cluster| cluster.name.clone()).collect();

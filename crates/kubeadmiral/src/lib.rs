@@ -318,6 +318,10 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         self.findings.iter().cloned().chain(unknown).chain(missing).collect()
     }
 
+    fn stated_replicas(&self, object: &Object) -> Option<i64> {
+        self.types.get(&object.id.api_version, &object.id.kind)?.replicas_of(&object.body)
+    }
+
     fn cluster_reads(&self) -> ClusterReads {
         let policies = self.policies.policies.values();
         let unknown = policies.flat_map(|policy| advice::without_capacity(policy, self.clusters));

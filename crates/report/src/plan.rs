@@ -72,6 +72,7 @@ pub fn names(plan: &Plan) -> String {
     let mut objects: Vec<&ObjectRef> = plan.placements.iter().map(|row| &row.object).collect();
     objects.extend(&plan.unmatched);
     objects.sort_unstable();
+    objects.dedup();
     objects.iter().map(|object| name(object) + "\n").collect()
 }
 
@@ -118,7 +119,7 @@ fn summary(plan: &Plan, context: Context<'_>) -> String {
     let following = plan.unmatched.iter().filter(|id| (context.follows_nowhere)(id)).count();
     let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count() + following;
     let mut sums = OncePerList::default();
-    let replicas: i64 = objects.iter().filter_map(|p| *sums.get(&p.clusters, || replicas(&p.clusters))).sum();
+    let replicas: i64 = objects.iter().filter_map(|p| *sums.get(&p.clusters, || p.clusters.replicas())).sum();
     format!(
         "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
         counted(objects.len() + plan.unmatched.len(), "object"),
@@ -160,7 +161,7 @@ fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     let mut rows = Vec::new();
     let mut sums = OncePerList::default();
     let mut row = |placement: &'p Placement, object| {
-        let replicas = *sums.get(&placement.clusters, || replicas(&placement.clusters));
+        let replicas = *sums.get(&placement.clusters, || placement.clusters.replicas());
         row(placement, object, replicas)
     };
     let alike = |a: &Placement, b: &Placement| {
@@ -177,12 +178,6 @@ fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
         }
     }
     rows
-}
-
-/// All replicas; `None` where none are assigned.
-fn replicas(clusters: &[Placed]) -> Option<i64> {
-    let assigned = clusters.iter().filter_map(|c| c.replicas);
-    assigned.fold(None, |sum, r| Some(sum.unwrap_or(0) + r))
 }
 
 fn row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {

@@ -15,6 +15,7 @@ use crate::Session;
 #[derive(Clone, Debug)]
 pub struct RenderedState {
     clusters: Vec<Cluster>,
+    /// With the replicas that manifests have.
     plan: Plan,
     manifests: Vec<Manifest>,
 }
@@ -36,7 +37,7 @@ impl RenderedState {
         Self { clusters: session.clusters().to_vec(), plan: session.plan_with_replicas(), manifests }
     }
 
-    /// The plan.
+    /// The plan, with the replicas that manifests have.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -39,7 +39,6 @@ mod members;
 pub mod provenance;
 mod reconcile;
 mod release;
-mod replicas;
 mod secrets;
 mod session;
 mod source_review;

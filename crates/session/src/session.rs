@@ -429,6 +429,15 @@ impl Session {
         }
     }
 
+    /// The plan for people: with the replicas that manifests have, and with each object once. A template that no policy
+    /// places may have a row that is only a scheduler's memory.
+    pub fn plan_with_replicas(&self) -> Plan {
+        let mut plan = self.engine().count_replicas(self.plan());
+        let unmatched: BTreeSet<&ObjectRef> = plan.unmatched.iter().collect();
+        plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
+        plan
+    }
+
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use federate_dialect::Plan;
+use federate_dialect::{Plan, Previous};
 use federate_engine::Settings;
 use federate_engine::capacity::{self, Usage};
 use federate_engine::change::Changes;
@@ -79,9 +79,11 @@ pub struct UnitOutcome {
 }
 
 impl Session {
-    /// What a plan of this repo requests of each cluster, and what is left there.
+    /// What a plan of this repo, with the replicas of its manifests, requests of each cluster, and what is left there.
     pub fn usage(&self, plan: &Plan) -> Vec<Usage> {
-        capacity::usage(self.repo(), self.clusters(), plan, &self.settings().previous)
+        let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
+        let earlier = Previous::new(self.engine().count_replicas(&earlier));
+        capacity::usage(self.repo(), self.clusters(), plan, &earlier)
     }
 
     /// Prepares scenarios over this session.

@@ -10,12 +10,14 @@
 //! A text that several clusters share is compared once, and parsed only if it differs. The values of Secrets are
 //! replaced by keyed digests first ([`DigestKey`]). The result is complete; a report chooses what it shows.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Manifest;
+use crate::replicas::ObjectReplicas;
 use federate_dialect::{Placement, Plan};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
@@ -44,7 +46,7 @@ pub use secret::{DigestKey, MIN_KEY_BYTES, hide, is_hidden, reveal};
 pub struct Side<'a> {
     /// The inventory.
     pub clusters: &'a [Cluster],
-    /// The plan.
+    /// The plan, with the replicas that manifests have.
     pub plan: &'a Plan,
     /// The manifests that the clusters have.
     pub manifests: &'a [Manifest],
@@ -134,30 +136,27 @@ pub fn replicas_moved(from: &Plan, to: &Plan) -> i64 {
 
 impl Changes {
     /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
-    /// Objects may share rows; the objects in the rows are not read. Manifests are not compared.
+    /// Objects may share rows; the objects in the rows are not read. Manifests are not compared. `replicas` is the
+    /// number of all replicas of `from`.
     pub(crate) fn of_rows(
         from: &Side<'_>,
+        replicas: i64,
         clusters: &[Cluster],
-        rows: &[(&ObjectRef, Option<&Placement>, Option<&Placement>)],
+        rows: &[RowVersions<'_>],
         unmatched: &[ObjectRef],
     ) -> Self {
-        let mut totals = Totals { from: total(from), to: total(from) };
-        totals.to.clusters = clusters.len();
-        let address = |row: Option<&Placement>| row.map_or(0, |row| std::ptr::from_ref(row).addr());
-        let mut of_pair: HashMap<(usize, usize), RowChange> = HashMap::new();
-        let mut changes = Vec::with_capacity(rows.len());
-        for (object, old, new) in rows {
-            let pair = (address(*old), address(*new));
-            let change = of_pair.entry(pair).or_insert_with(|| RowChange::new(*old, *new));
+        let before = Total { replicas, ..total(from) };
+        let mut totals = Totals { from: before, to: Total { clusters: clusters.len(), ..before } };
+        let mut known: HashMap<RowVersionsKey<'_>, RowChange> = HashMap::new();
+        let mut placements = Vec::new();
+        for versions in rows {
+            let change = known.entry(versions.key()).or_insert_with(|| RowChange::new(versions));
             totals.to.placed = totals.to.placed + change.placed - change.was_placed;
             totals.to.replicas += change.replicas;
-            changes.extend(change.placement.is_some().then_some((object, pair)));
+            if let Some(placement) = &change.placement {
+                placements.push(PlacementChange { object: versions.object.clone(), ..placement.clone() });
+            }
         }
-        let named = |(object, pair): &(&&ObjectRef, (usize, usize))| {
-            let change = of_pair.get(pair)?.placement.clone()?;
-            Some(PlacementChange { object: (**object).clone(), ..change })
-        };
-        let placements = changes.iter().filter_map(named).collect();
         Self {
             totals,
             clusters: Difference::of(from.clusters.iter().map(|c| &c.name), clusters.iter().map(|c| &c.name)),
@@ -166,6 +165,30 @@ impl Changes {
             pruned: Vec::new(),
             unmatched: Difference::of(from.plan.unmatched.iter(), unmatched.iter()),
         }
+    }
+}
+
+/// The earlier and the later row of an object, with what it has of replicas on each side.
+pub(crate) struct RowVersions<'r> {
+    pub(crate) object: &'r ObjectRef,
+    pub(crate) rows: [Option<&'r Placement>; 2],
+    pub(crate) replicas: [Cow<'r, ObjectReplicas>; 2],
+}
+
+/// The rows by their addresses, and the replicas.
+type RowVersionsKey<'r> = ([usize; 2], [&'r ObjectReplicas; 2]);
+
+impl RowVersions<'_> {
+    fn key(&self) -> RowVersionsKey<'_> {
+        let address = |row: Option<&Placement>| row.map_or(0, |row| std::ptr::from_ref(row).addr());
+        (self.rows.map(address), self.replicas.each_ref().map(AsRef::as_ref))
+    }
+
+    /// The rows with the replicas that each cluster has.
+    fn counted(&self) -> [Option<Placement>; 2] {
+        let [old, new] = self.rows;
+        let [had, has] = &self.replicas;
+        [old.map(|row| had.count_row(row)), new.map(|row| has.count_row(row))]
     }
 }
 
@@ -179,11 +202,13 @@ struct RowChange {
 }
 
 impl RowChange {
-    fn new(old: Option<&Placement>, new: Option<&Placement>) -> Self {
+    fn new(versions: &RowVersions<'_>) -> Self {
+        let [old, new] = versions.counted();
+        let (old, new) = (old.as_ref(), new.as_ref());
         Self {
             was_placed: placed(old),
             placed: placed(new),
-            replicas: replicas(new) - replicas(old),
+            replicas: new.map_or(0, replicas) - old.map_or(0, replicas),
             placement: placements::differs(old, new),
         }
     }
@@ -211,7 +236,7 @@ fn total(side: &Side<'_>) -> Total {
     Total {
         clusters: side.clusters.len(),
         placed: rows.iter().map(|row| placed(Some(row))).sum(),
-        replicas: rows.iter().map(|row| replicas(Some(row))).sum(),
+        replicas: rows.iter().map(replicas).sum(),
         manifests: side.manifests.iter().map(|manifest| manifest.clusters.len()).sum(),
     }
 }
@@ -221,9 +246,9 @@ fn placed(row: Option<&Placement>) -> usize {
     usize::from(row.is_some_and(|row| !row.clusters.is_empty()))
 }
 
-/// The replicas of a row.
-fn replicas(row: Option<&Placement>) -> i64 {
-    row.into_iter().flat_map(|row| &row.clusters).filter_map(|placed| placed.replicas).sum()
+/// The replicas of a row, as far as it has them.
+fn replicas(row: &Placement) -> i64 {
+    row.clusters.replicas().unwrap_or(0)
 }
 
 #[cfg(test)]

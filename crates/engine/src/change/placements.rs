@@ -23,7 +23,7 @@ pub struct PlacementChange {
     /// The objects that depend on this object. They decide its placement if no policy does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<ObjectRef>,
-    /// The total replicas on each side, if the dialect decides them.
+    /// The total replicas on each side; left out for an object that has none.
     pub replicas: Pair<i64>,
     /// The clusters that differ, sorted by name.
     pub clusters: Vec<ReplicaShift>,
@@ -123,7 +123,7 @@ pub struct ReplicaShift {
 /// The share of one cluster in a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Share {
-    /// The replicas of the cluster; `null` if the dialect does not decide replicas.
+    /// The replicas of the cluster; `null` for an object that has none.
     pub replicas: Option<i64>,
 }
 

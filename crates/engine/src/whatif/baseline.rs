@@ -5,6 +5,7 @@
 //! ([`Depends`](federate_dialect::Depends)). Of subjects that are [alike](federate_dialect::ControlPlane::alike), one is
 //! decided for all, and they share the resulting row.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,7 @@ use super::ScenarioInput;
 use super::free::Requests;
 use super::variation::{OncePerPair, Variation};
 use crate::alike::{Group, GroupDecision, SharedRows, address, decide, numbered};
+use crate::replicas::{self, ObjectReplicas};
 use crate::{Engine, Settings};
 use federate_dialect::{
     ChangedRows, ControlPlane, Decided, Depends, Dialects, PlacedClusters, Placement, Plan, Previous, Reads,
@@ -36,8 +38,16 @@ pub struct Baseline<'s> {
     rows: Vec<Arc<Placement>>,
     /// The rows on each cluster, by their index.
     on: BTreeMap<&'s str, Vec<usize>>,
+    /// What the object of each row has of replicas.
+    replicas: Vec<ObjectReplicas>,
     /// What the pods of each row request; read when it is first needed.
     requests: OnceLock<Requests>,
+}
+
+/// What an object has of replicas by its template alone.
+pub(super) fn template_replicas(repo: &Repo, object: &ObjectRef) -> ObjectReplicas {
+    let stated = repo.template(object).and_then(|template| replicas::replicas(object, &template.object.body));
+    ObjectReplicas { stated, own: Vec::new() }
 }
 
 /// The decisions of a control plane.
@@ -105,8 +115,10 @@ impl<'s> Baseline<'s> {
                 on.entry(placed.name.as_ref()).or_default().push(at);
             }
         }
+        let replicas = engine.object_replicas(engine.previous.rows());
         drop(engine);
-        Self { dialects, repo, clusters, plan, settings, planes, rows, on, requests: OnceLock::new() }
+        let requests = OnceLock::new();
+        Self { dialects, repo, clusters, plan, settings, planes, rows, on, replicas, requests }
     }
 
     /// The settings of the plan, with the plan itself as the previous one.
@@ -130,6 +142,22 @@ impl<'s> Baseline<'s> {
             RowKey::Known(at) => self.rows.get(*at),
             RowKey::New(_) => None,
         }
+    }
+
+    /// What an object has of replicas before the scenario.
+    pub(super) fn replicas(&self, key: &RowKey) -> Cow<'_, ObjectReplicas> {
+        match key {
+            RowKey::Known(at) => self.replicas.get(*at).map_or_else(Cow::default, Cow::Borrowed),
+            RowKey::New(object) => Cow::Owned(template_replicas(self.repo, object)),
+        }
+    }
+
+    /// The number of replicas of the plan.
+    pub(super) fn total_replicas(&self) -> i64 {
+        let count = |(row, replicas): (&Placement, &ObjectReplicas)| -> i64 {
+            row.clusters.iter().map(|placed| replicas.count(placed)).sum()
+        };
+        self.earlier().iter().zip(&self.replicas).map(count).sum()
     }
 
     /// The key of an object.

@@ -3,7 +3,8 @@
 //! What a cluster reports as free already counts what runs there. The difference of the replicas between two plans is
 //! taken from it, with what the pods of each template request.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -11,9 +12,10 @@ use serde::Serialize;
 
 use super::Baseline;
 use super::losses::State;
-use super::variation::OncePerPair;
+use super::variation::{OncePerPair, RowPair};
 use crate::capacity::{self, amount_in_words};
-use federate_dialect::{Placed, Placement, RowKey};
+use crate::replicas::ObjectReplicas;
+use federate_dialect::{Placement, RowKey};
 use federate_kubernetes::quantity::Quantity;
 use federate_repo::Repo;
 
@@ -80,18 +82,21 @@ fn used<'s>(baseline: &'s Baseline<'_>, after: &'s State<'_>) -> capacity::Amoun
     // By the rows and the number of their request: how often they occur, and the difference.
     let mut differences = OncePerPair::default();
     let mut used = capacity::Amounts::new();
-    for (key, new) in after.plan.rows.iter() {
-        let (old, number) = (baseline.row(key), requests.number(key));
-        let pair = [old, new.as_ref()];
-        let difference = || (0_i64, changed(old.map(AsRef::as_ref), new.as_deref()));
-        let (times, difference) = differences.of(pair, number, difference);
+    let scaled = after.scaled.iter().map(|object| baseline.key(object));
+    let keys: BTreeSet<RowKey> = after.plan.rows.keys().cloned().chain(scaled).collect();
+    for key in keys {
+        let number = requests.number(&key);
+        let pair = [baseline.row(&key), after.plan.row(baseline, &key)];
+        let replicas = [baseline.replicas(&key), after.replicas(baseline, &key)];
+        let difference = || (0_i64, changed(pair, &replicas));
+        let (times, difference) = differences.of(pair, (number, replicas.clone()), difference);
         *times += 1;
         if number.is_none() && !difference.is_empty() {
-            let request = baseline.object(key).map(|object| capacity::requests(baseline.repo, object));
+            let request = baseline.object(&key).map(|object| capacity::requests(baseline.repo, object));
             add(&mut used, difference, request.as_ref(), 1);
         }
     }
-    for ((_, _, number), (times, difference)) in differences.into_all() {
+    for ((_, _, (number, _)), (times, difference)) in differences.into_all() {
         let request = number.and_then(|number| requests.distinct.get(number));
         add(&mut used, &difference, request, times);
     }
@@ -140,18 +145,12 @@ pub(super) fn tightest(baseline: &Baseline<'_>, after: &State<'_>) -> Vec<FreeRe
 }
 
 /// The clusters in which two rows of an object have different replicas, with the difference.
-fn changed<'p>(old: Option<&'p Placement>, new: Option<&'p Placement>) -> Vec<(&'p str, i64)> {
-    let clusters = |row: Option<&'p Placement>| row.map(|row| &row.clusters[..]).unwrap_or_default();
-    let (old, new) = (clusters(old), clusters(new));
-    let find = |list: &'p [Placed], name: &str| {
-        let at = list.binary_search_by(|placed| placed.name.as_ref().cmp(name)).ok();
-        at.and_then(|at| list.get(at))
-    };
-    let replicas = |placed: Option<&Placed>| placed.and_then(|placed| placed.replicas).unwrap_or(0).max(0);
-    let gone = old.iter().filter(|placed| find(new, &placed.name).is_none());
-    let differences = new.iter().chain(gone).map(|placed| {
-        let name = placed.name.as_ref();
-        (name, replicas(find(new, name)) - replicas(find(old, name)))
-    });
-    differences.filter(|(_, difference)| *difference != 0).collect()
+fn changed<'p>(pair: RowPair<'p>, replicas: &[Cow<'_, ObjectReplicas>; 2]) -> Vec<(&'p str, i64)> {
+    let mut differences: BTreeMap<&str, i64> = BTreeMap::new();
+    for ((row, replicas), sign) in pair.into_iter().zip(replicas).zip([-1, 1]) {
+        for placed in row.into_iter().flat_map(|row| &row.clusters) {
+            *differences.entry(&placed.name).or_default() += sign * replicas.count(placed);
+        }
+    }
+    differences.into_iter().filter(|(_, difference)| *difference != 0).collect()
 }

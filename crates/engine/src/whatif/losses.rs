@@ -1,5 +1,6 @@
 //! Counts the replicas that no longer run in their cluster, and those that run in other clusters instead.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::variation::{OncePerPair, Variation};
-use super::{Baseline, scale};
+use super::Baseline;
+use super::baseline::template_replicas;
+use crate::replicas::ObjectReplicas;
 use federate_dialect::{HOST, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Claims as _, Repo, Role};
@@ -155,10 +158,10 @@ pub(super) fn differences(
     let mut difference = |key: RowKey| {
         let pair = [before.plan.row(baseline, &key), after.plan.row(baseline, &key)];
         let [old, new] = pair;
-        let totals = [before.total(baseline, &key, old), after.total(baseline, &key, new)];
-        let [was, is] = totals;
-        let mut difference = *known.of(pair, totals, || {
-            Difference::between(&replicas(old, was, &was_up), &replicas(new, is, &is_up))
+        let replicas = [before.replicas(baseline, &key), after.replicas(baseline, &key)];
+        let mut difference = *known.of(pair, replicas.clone(), || {
+            let [had, has] = &replicas;
+            Difference::between(&running(old, had, &was_up), &running(new, has, &is_up))
         });
         // A workload that is scaled to 0 runs nowhere because that is asked for.
         let is_scaled = || baseline.object(&key).is_some_and(|object| after.scaled.contains(object));
@@ -169,15 +172,15 @@ pub(super) fn differences(
     keys.into_iter().filter_map(&mut difference).collect()
 }
 
-/// The replicas of a row in the clusters that run them, sorted by cluster. `total` is for clusters without a number.
-fn replicas<'p>(
+/// The replicas of a row in the clusters that run them, sorted by cluster.
+fn running<'p>(
     row: Option<&'p Arc<Placement>>,
-    total: Option<i64>,
+    replicas: &ObjectReplicas,
     up: &HashSet<&str>,
 ) -> Vec<(&'p str, i64)> {
     let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
     let placed = row.into_iter().flat_map(|row| &row.clusters).filter(|placed| runs(&placed.name));
-    placed.map(|placed| (placed.name.as_ref(), placed.replicas.or(total).unwrap_or(0))).collect()
+    placed.map(|placed| (placed.name.as_ref(), replicas.count(placed))).collect()
 }
 
 impl<'s> State<'s> {
@@ -188,11 +191,15 @@ impl<'s> State<'s> {
         up.map(|c| c.name.as_ref()).collect()
     }
 
-    /// The replicas of an object's template, if its row does not have them for each cluster.
-    fn total(&self, baseline: &Baseline<'_>, key: &RowKey, row: Option<&Arc<Placement>>) -> Option<i64> {
-        if row?.clusters.iter().all(|placed| placed.replicas.is_some()) {
-            return None;
+    /// What an object has of replicas in this state.
+    pub(super) fn replicas<'b>(&self, baseline: &'b Baseline<'_>, key: &RowKey) -> Cow<'b, ObjectReplicas> {
+        let known = baseline.replicas(key);
+        match baseline.object(key).filter(|object| self.scaled.contains(*object)) {
+            Some(scaled) => {
+                let own = known.own.clone();
+                Cow::Owned(ObjectReplicas { own, ..template_replicas(self.repo, scaled) })
+            }
+            None => known,
         }
-        scale::replicas(&self.repo.template(baseline.object(key)?)?.object)
     }
 }

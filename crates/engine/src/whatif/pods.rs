@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::free::Request;
-use super::scale;
 use super::timeline::{Planner, Run, Timeline};
 use crate::capacity::requests;
-use federate_dialect::{Migrated, Placed, Placement, PodCount, PodCounts, RowKey};
+use crate::replicas::ObjectReplicas;
+use federate_dialect::{Migrated, Placement, PodCount, PodCounts, RowKey};
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Capacity, Cluster, ClusterName, ObjectRef};
-use federate_repo::Repo;
+use federate_kubernetes::{Capacity, Cluster, ClusterName};
 
 /// The replicas of workloads that differ from those before the scenario.
 #[derive(Default)]
@@ -155,8 +154,8 @@ fn entries<'t>(
         let Some(object) = baseline.object(&key) else { continue };
         let request = baseline.requests().of_key(&key);
         let request = request.map_or_else(|| Cow::Owned(requests(baseline.repo, object)), Cow::Borrowed);
-        let ran = by_cluster(baseline.repo, baseline.row(&key), object);
-        let desired = by_cluster(after.repo, after.plan.row(baseline, &key), object);
+        let ran = by_cluster(baseline.row(&key), &baseline.replicas(&key));
+        let desired = by_cluster(after.plan.row(baseline, &key), &after.replicas(baseline, &key));
         let counted = before.get(&key);
         let clusters: BTreeSet<&ClusterName> = ran.keys().chain(desired.keys()).copied().collect();
         for cluster in clusters {
@@ -175,13 +174,11 @@ fn entries<'t>(
 
 /// The replicas of a row by cluster.
 fn by_cluster<'r>(
-    repo: &Repo,
     row: Option<&'r Arc<Placement>>,
-    object: &ObjectRef,
+    replicas: &ObjectReplicas,
 ) -> BTreeMap<&'r ClusterName, i64> {
-    let total = || repo.template(object).and_then(|template| scale::replicas(&template.object));
-    let replicas = |placed: &Placed| placed.replicas.or_else(total).unwrap_or(0).max(0);
-    row.into_iter().flat_map(|row| &row.clusters).map(|placed| (&placed.name, replicas(placed))).collect()
+    let placed = row.into_iter().flat_map(|row| &row.clusters);
+    placed.map(|placed| (&placed.name, replicas.count(placed))).collect()
 }
 
 /// The free amount from which on replicas do not fit: before the scenario, everything fits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Amount;
-use crate::replicas::replicas_field;
+use crate::replicas::{replicas, replicas_field};
 use federate_kubernetes::{Object, ObjectRef, finding};
 use federate_repo::Repo;
 
@@ -37,9 +37,9 @@ impl std::fmt::Display for Workload {
     }
 }
 
-/// The replicas of a workload.
-pub(super) fn replicas(object: &Object) -> Option<i64> {
-    crate::replicas::replicas(&object.id, &object.body)
+/// The replicas of a workload that can have another number; `None` for other objects.
+fn scalable_replicas(object: &Object) -> Option<i64> {
+    replicas(&object.id, &object.body).filter(|_| object.id.kind != "Pod" && object.at(&["spec"]).is_some())
 }
 
 /// Changes the replicas of a template. Returns the template.
@@ -57,12 +57,12 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
         });
     };
     let Some(template) = repo.templates.get_mut(*at) else { return Err(format!("no template `{workload}`")) };
-    let Some(before) = replicas(&template.object) else {
+    let Some(before) = scalable_replicas(&template.object) else {
         return Err(format!("{} cannot be scaled: it has no `spec.replicas`", template.object.id));
     };
     set(&mut template.object, amount.of(before));
     for body in template.per_cluster.iter_mut().flat_map(|bodies| bodies.values_mut()) {
-        if let Some(before) = replicas(body) {
+        if let Some(before) = scalable_replicas(body) {
             set(Arc::make_mut(body), amount.of(before));
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
 }
 
 fn set(object: &mut Object, replicas: i64) {
-    let Some(field) = replicas_field(&object.id) else { return };
+    let field = field(object);
     if let Some(spec) = object.body.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert(field.to_owned(), replicas.into());
     }

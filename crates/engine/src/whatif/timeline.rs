@@ -20,9 +20,9 @@ use super::variation::Variation;
 use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
 use crate::Engine;
 use crate::alike::address;
-use crate::change::{Changes, Side};
+use crate::change::{Changes, RowVersions, Side};
 use federate_dialect::{Dialect, Dialects, Evictions, FailedOver, Moment, Placement, RowKey};
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
+use federate_kubernetes::{Cluster, ClusterName, Taint};
 
 /// The most stages of a scenario.
 const STAGES: usize = 64;
@@ -388,15 +388,20 @@ impl Timeline<'_> {
     /// The changed placements.
     pub fn changes(&self) -> Changes {
         let Self { baseline, world, running, .. } = self;
-        let mut rows: Vec<(&ObjectRef, Option<&Placement>, Option<&Placement>)> = Vec::new();
-        for (key, row) in running.rows.iter() {
+        let end = self.end();
+        let scaled = world.scaled.iter().map(|object| baseline.key(object));
+        let keys: BTreeSet<RowKey> = running.rows.keys().cloned().chain(scaled).collect();
+        let mut rows: Vec<RowVersions<'_>> = Vec::with_capacity(keys.len());
+        for key in &keys {
             let Some(object) = baseline.object(key) else { continue };
-            rows.push((object, baseline.row(key).map(AsRef::as_ref), row.as_deref()));
+            let versions = [baseline.row(key), running.row(baseline, key)];
+            let replicas = [baseline.replicas(key), end.replicas(baseline, key)];
+            rows.push(RowVersions { object, rows: versions.map(|row| row.map(AsRef::as_ref)), replicas });
         }
-        rows.sort_by_key(|(object, ..)| *object);
+        rows.sort_by_key(|versions| versions.object);
         let unmatched = running.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
         let from = Side { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
-        Changes::of_rows(&from, &world.clusters, &rows, unmatched)
+        Changes::of_rows(&from, baseline.total_replicas(), &world.clusters, &rows, unmatched)
     }
 
     /// The replicas that are lost and regained, sorted by object.
