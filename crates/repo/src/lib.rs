@@ -336,10 +336,12 @@ struct UnreadFile {
 
 impl UnreadFile {
     /// What the text seems to define; `name` stands for expressions.
-    fn outline_objects(&self, name: &str, scopes: &sort::Scopes, claims: &dyn Claims) -> Vec<Object> {
+    fn outline_objects(&self, name: &str, scopes: &Scopes, claims: &dyn Claims) -> Vec<Object> {
         let text = String::from_utf8_lossy(&self.file.bytes);
         let mut outlines = template_syntax::outline_objects(&self.file.path, &text, name);
-        outlines.iter_mut().for_each(|object| scopes.apply(object, claims));
+        for object in &mut outlines {
+            scopes.apply(object, claims);
+        }
         outlines
     }
 }
@@ -484,7 +486,7 @@ fn is_for_another_program(file: &File) -> bool {
 
 impl Repo {
     /// Adds `*.j2` files of other programs to what other engines build.
-    fn add_jinja_of_others(&mut self, files: &[File], scopes: &sort::Scopes, claims: &sort::ClaimTable<'_>) {
+    fn add_jinja_of_others(&mut self, files: &[File], scopes: &Scopes, claims: &sort::ClaimTable<'_>) {
         let mut templates = EngineTemplates::default();
         let is_jinja = |build: &mut BuildRoot| build.tool == BuildTool::Template(TemplateEngine::Jinja);
         for build in self.builds.extract_if(.., is_jinja) {

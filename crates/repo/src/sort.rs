@@ -41,9 +41,6 @@ impl<'a> ClaimTable<'a> {
     }
 }
 
-    }
-}
-
 /// The objects of a repo by what they are for.
 #[derive(Default)]
 pub(crate) struct Sorted {
