@@ -111,6 +111,8 @@ enum Output {
     Table,
     /// For scripts
     Json,
+    /// For scripts and people
+    Yaml,
     /// For a comment on a pull request
     Markdown,
 }
@@ -184,6 +186,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print(&report.markdown())?,
         }
         Ok(self.exit(std::iter::once(&outcome)))
@@ -209,6 +212,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => {
                 let style = TextStyle { width: None, color: false, full: self.args.verbose, quiet: false };
                 print(&format!("```text\n{}```\n", report.text(style)))?;
@@ -243,6 +247,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text())?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print(&format!("```text\n{}```\n", report.text()))?,
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());

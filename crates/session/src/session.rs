@@ -11,7 +11,7 @@ use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::config::Unplaced;
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Role, Source};
 use federate_report::findings;
 
 use crate::lost::{self, LossTimes, Lost};
@@ -414,6 +414,21 @@ impl Session {
         let mut found = self.read.clone();
         found.extend(self.planned().findings.iter().cloned());
         self.ordered(found)
+    }
+
+    /// The findings from loading and planning, with the errors of overrides that fail, sorted.
+    pub fn plan_findings_with_overrides(&self) -> Vec<Finding> {
+        let changes_manifests = |role| matches!(role, Role::Override | Role::Bundle);
+        if !self.repo.claimed.iter().any(|claimed| changes_manifests(claimed.role)) {
+            return self.plan_findings();
+        }
+        let mut found = self.plan_findings();
+        let known: BTreeSet<Finding> = found.iter().cloned().collect();
+        let failed =
+            self.ordered(self.rendering().findings.iter().filter(|f| f.is_error()).cloned().collect());
+        found.extend(failed.into_iter().filter(|finding| !known.contains(finding)));
+        findings::sort(&mut found);
+        found
     }
 
     /// The findings from loading, planning and rendering, sorted.
