@@ -218,18 +218,21 @@ impl Report<'_> {
             let _ = writeln!(out, "      {}", visible(&path.path));
         }
         let several = entry.paths.len() > 1;
-        let mut rows = vec![["OBJECT".to_owned(), "BEFORE".to_owned(), "AFTER".to_owned()]];
+        let mut rows = vec![["OBJECT".to_owned(), "BEFORE".to_owned(), "AFTER".to_owned(), String::new()]];
         for variation in &entry.variations {
             let mut names = self.objects(&variation.objects);
+            let mut members = String::new();
             if variation.is_pattern {
-                names = format!("{}: {names}", counted(variation.objects.len(), "object"));
+                members = format!("  ({names})");
+                names = counted(variation.objects.len(), "object");
             }
             if variation.clusters != clusters {
                 names = format!("{names} in {}", self.names(&variation.clusters));
             }
             for field in &variation.fields {
                 let path = if several { format!("{}: ", visible(field.path)) } else { String::new() };
-                rows.push([std::mem::take(&mut names), format!("{path}{}", field.from), field.to.clone()]);
+                let (names, members) = (std::mem::take(&mut names), std::mem::take(&mut members));
+                rows.push([names, format!("{path}{}", field.from), field.to.clone(), members]);
             }
         }
         let width = |at: usize, most: usize| {
@@ -237,10 +240,10 @@ impl Report<'_> {
             widths.filter(|width| *width <= most).max().unwrap_or(0)
         };
         let (object, before) = (width(0, 60), width(1, 80));
-        for [name, from, to] in &rows {
+        for [name, from, to, members] in &rows {
             let from = self.style.paint(AnsiColor::Red, &format!("{from:before$}"));
             let to = self.style.paint(AnsiColor::Green, to);
-            let _ = writeln!(out, "        {name:object$}  {from}  {to}");
+            let _ = writeln!(out, "        {name:object$}  {from}  {to}{members}");
         }
     }
 
