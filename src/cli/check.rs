@@ -1,6 +1,6 @@
 //! `federate check`
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::settings::{Format, RepoArgs};
@@ -8,8 +8,9 @@ use super::{Exit, Fault, print, print_value, use_color};
 use federate_apiserver::served::{NEWEST, OLDEST, release};
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::nearest;
-use federate_report::findings;
 use federate_report::table::counted;
+use federate_report::{annotations, findings};
+use federate_source::git::GitLocation;
 
 /// Report every error and likely mistake in a repo
 ///
@@ -30,10 +31,27 @@ pub(super) struct Check {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: Output,
 
     #[command(flatten)]
     args: RepoArgs,
+}
+
+/// The output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For a terminal
+    Table,
+    /// For scripts
+    Json,
+    /// For scripts and people
+    Yaml,
+    /// Workflow commands, which GitHub shows beside the lines of a pull request
+    Github,
+    /// For code scanning: SARIF 2.1.0
+    Sarif,
+    /// For the test reports of CI systems
+    Junit,
 }
 
 const EXAMPLES: &str = "\
@@ -41,6 +59,7 @@ Examples:
   federate check examples/repo
   federate check examples/repo --kube-version 1.31
   federate check examples/repo -o json
+  federate check examples/repo -o sarif > federate.sarif
   federate check --explain unmatched";
 
 impl Check {
@@ -55,21 +74,33 @@ impl Check {
             found.retain(Finding::is_error);
         }
         let repo = session.repo();
-        if self.output == Format::Table {
-            print(&findings::text(repo, &found, session.dialects(), use_color(&std::io::stdout())))?;
-            if !self.args.quiet {
-                print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
-                if let Some(line) = federate_report::kept::control_plane_line(repo) {
-                    print(&format!("{line}\n"))?;
-                }
-            }
-        } else {
-            let document = json!({
+        let rows = || findings::rows(repo, &found);
+        let document = || {
+            json!({
                 "apiVersion": federate_dialect::plan::API_VERSION,
                 "kind": "Findings",
-                "findings": findings::rows(repo, &found),
-            });
-            print_value(&document, self.output)?;
+                "findings": rows(),
+            })
+        };
+        // From the root of the git repository.
+        let folder = || GitLocation::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+        match self.output {
+            Output::Table => {
+                let most = if self.args.verbose { usize::MAX } else { findings::SHOWN };
+                let color = use_color(&std::io::stdout());
+                print(&findings::text_of_first(repo, &found, session.dialects(), color, most))?;
+                if !self.args.quiet {
+                    print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
+                    if let Some(line) = federate_report::kept::control_plane_line(repo) {
+                        print(&format!("{line}\n"))?;
+                    }
+                }
+            }
+            Output::Json => print_value(&document(), Format::Json)?,
+            Output::Yaml => print_value(&document(), Format::Yaml)?,
+            Output::Github => print(&annotations::github(&rows(), &folder()))?,
+            Output::Sarif => print_value(&annotations::sarif(&rows(), &folder()), Format::Json)?,
+            Output::Junit => print(&annotations::junit(&rows(), &folder()))?,
         }
         Ok(match (federate_engine::any_error(&found), found.is_empty()) {
             (true, _) => Exit::Error,

@@ -86,6 +86,8 @@ enum Output {
     Markdown,
     /// For scripts
     Json,
+    /// For scripts and people
+    Yaml,
 }
 
 const EXAMPLES: &str = "\
@@ -143,6 +145,7 @@ impl Diff {
             Output::Table => print(&text::text(&report, text::Detail::Manifests, self.args.text_style()))?,
             Output::Markdown => print(&markdown::markdown(&report, &self.files(), &self.command()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
         }
         Ok(match (federate_engine::any_error(&found), changes.is_empty()) {
             (true, _) => Exit::Error,

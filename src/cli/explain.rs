@@ -5,8 +5,8 @@ use clap::Args;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, plan, print, print_value};
 use federate_dialect::Plan;
-use federate_kubernetes::ObjectRef;
 use federate_kubernetes::schema::nearest;
+use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::clusters;
 use federate_report::explanation::{self, ExplainedPolicy};
 use federate_report::table::TextStyle;
@@ -94,9 +94,15 @@ impl Explain {
     }
 
     fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {
-        let mut found = session.plan_findings();
-        found.retain(|finding| finding.object.as_ref() == Some(id));
-        let Some(mut explained) = session.explain(id) else {
+        let mut found = session.plan_findings_with_overrides();
+        let explained = session.explain(id);
+        // An override that fails may be the object of the finding.
+        let fails = |finding: &Finding| {
+            let mut changed = explained.iter().flat_map(|explained| &explained.manifests);
+            changed.any(|changed| changed.failed.as_ref() == Some(&finding.message))
+        };
+        found.retain(|finding| finding.object.as_ref() == Some(id) || fails(finding));
+        let Some(mut explained) = explained else {
             let unplaced = session.explain_unplaced(id, &found);
             match self.output {
                 Format::Table => print(&explanation::unplaced(&unplaced))?,

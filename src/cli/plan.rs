@@ -77,7 +77,7 @@ impl Plan {
         if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
             say(&format!("note: {line}\n"));
         }
-        let findings = session.plan_findings();
+        let findings = session.plan_findings_with_overrides();
         let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
         let many = findings.iter().filter(|finding| unmatched(finding)).count();
         if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {

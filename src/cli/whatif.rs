@@ -110,6 +110,8 @@ enum Output {
     Table,
     /// For scripts
     Json,
+    /// For scripts and people
+    Yaml,
     /// For a comment on a pull request
     Markdown,
 }
@@ -190,6 +192,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print(&report.markdown())?,
         }
         Ok(self.exit(std::iter::once(&outcome)))
@@ -220,6 +223,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print(&report.markdown())?,
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
@@ -251,6 +255,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text())?,
             Output::Json => print_value(&report, Format::Json)?,
+            Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print(&format!("```text\n{}```\n", report.text()))?,
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());

@@ -105,6 +105,9 @@ Manifest changes
 
 `main` → `work tree`
 
+> [!CAUTION]
+> - 1 of 2 manifests are deleted (50 %)
+
 #### Deleted from clusters
 
 - `m1`: `Deployment shop/web`
@@ -455,7 +458,63 @@ fn changes_of_the_same_field_to_different_values_are_folded() {
     sandbox.write("c.yaml", configs(40, "after"));
     let out = sandbox.run("diff --from main").code(1).out;
     assert_eq!(out.matches("/data/key").count(), 1, "{out}");
-    assert!(out.contains("the same fields, each with its own values; one of them:"), "{out}");
+    assert!(out.contains("~ 40 objects in m1, m2, each with its own values\n"), "{out}");
+    assert!(out.contains("before ") && out.contains("after "), "{out}");
+}
+
+/// Deployments that run an image of their own name, in every cluster.
+fn deployments(names: &[&str], image: impl Fn(&str) -> String) -> Sandbox {
+    let sandbox = Sandbox::new()
+        .file("federate.yaml", "clusters: [{name: eu-1}, {name: us-1}]\nunplaced: everywhere\n");
+    names.iter().fold(sandbox, |sandbox, name| {
+        sandbox.file(
+            &format!("{name}.yaml"),
+            WEB.replacen("name: web", &format!("name: {name}"), 1).replace("nginx:1.27", &image(name)),
+        )
+    })
+}
+
+#[test]
+fn an_image_of_another_registry_does_not_hide_among_others() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let sandbox = committed(deployments(&names, |name| format!("good.example.com/{name}:1")));
+    for name in names {
+        let image = match name {
+            "b" => "other.example.com/miner:latest".to_owned(),
+            name => format!("good.example.com/{name}:2"),
+        };
+        let file = sandbox.path(&format!("{name}.yaml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, text.replace(&format!("good.example.com/{name}:1"), &image)).unwrap();
+    }
+    let out = sandbox.run("diff --from main").code(1).out;
+    let outlier = out.find("other.example.com/miner:latest").expect(&out);
+    let pattern = out.find("5 objects").expect(&out);
+    assert!(outlier < pattern, "{out}");
+    let markdown = sandbox.run("diff --from main -o markdown").code(1).out;
+    assert!(markdown.contains("| `good.example.com/b:1` | `other.example.com/miner:latest` |"), "{markdown}");
+    assert!(markdown.contains("| `:1` | `:2` |"), "{markdown}");
+    let all = sandbox.run("diff --from main -v").code(1).out;
+    for name in ["a", "c", "d", "e", "f"] {
+        assert!(all.contains(&format!("good.example.com/{name}:1 → good.example.com/{name}:2")), "{all}");
+    }
+    let yaml = sandbox.run("diff --from main -o yaml").code(1).out;
+    assert!(yaml.contains("kind: Diff\n") && yaml.contains("miner"), "{yaml}");
+}
+
+#[test]
+fn an_object_that_goes_is_an_alert() {
+    let sandbox = committed(deployments(&["a", "b", "c", "d"], |name| format!("{name}:1")));
+    std::fs::remove_file(sandbox.path("a.yaml")).unwrap();
+    let out = sandbox.run("diff --from main -o markdown").code(1).out;
+    assert!(
+        out.contains("> [!CAUTION]\n> - 1 object is no longer in any cluster: `Deployment shop/a`\n"),
+        "{out}"
+    );
+    assert!(!out.contains(" %)"), "{out}");
+    std::fs::remove_file(sandbox.path("b.yaml")).unwrap();
+    let out = sandbox.run("diff --from main -o markdown").code(1).out;
+    assert!(out.contains("> - 4 of 8 manifests are deleted (50 %)\n"), "{out}");
 }
 
 #[test]

@@ -270,7 +270,11 @@ Clusters
   - m3, m4
 
 Placement changes
-  ~ Deployment shop/web, ClusterResourcePlacement web, Namespace shop moved
+  ~ Deployment shop/web moved, 6 of 12 replicas
+      – → 3            m1, m2
+      3 → –            m3, m4
+      by ClusterResourcePlacement web
+  ~ ClusterResourcePlacement web, Namespace shop moved
       – → placed       m1, m2
       placed → –       m3, m4
       by ClusterResourcePlacement web
@@ -300,7 +304,11 @@ Clusters
   - m3
 
 Placement changes
-  ~ Deployment shop/web, ClusterResourcePlacement web, Namespace shop moved
+  ~ Deployment shop/web moved, 3 of 12 replicas
+      – → 3            m2
+      3 → –            m3
+      by ClusterResourcePlacement web
+  ~ ClusterResourcePlacement web, Namespace shop moved
       – → placed       m2
       placed → –       m3
       by ClusterResourcePlacement web

@@ -102,10 +102,21 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
 /// known to Kubernetes or to one of `dialects`. [`SHOWN`] findings are shown in full, the others are counted by code.
 pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
+    text_of_first(repo, findings, dialects, color, SHOWN)
+}
+
+/// The same with `most` findings in full.
+pub fn text_of_first(
+    repo: &Repo,
+    findings: &[Finding],
+    dialects: Dialects,
+    color: bool,
+    most: usize,
+) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = Search::new(repo);
-    let shown = chosen(findings);
+    let shown = chosen(findings, most);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
         if shown.contains(&index) {
@@ -117,7 +128,7 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) 
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
-        out.push_str(&format!("… and more: {} (to see all: federate check -o json)\n\n", counts.join(", ")));
+        out.push_str(&format!("… and more: {} (to see all: federate check -v)\n\n", counts.join(", ")));
     }
     if !findings.is_empty() {
         out.push_str("More about each code: federate check --explain CODE\n\n");
@@ -127,7 +138,7 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) 
 
 /// The indices of the findings that are shown in full. Each cause (a code with its remedy) has its first finding
 /// shown before any has its second, and so has each code, so that many equal findings hide no other.
-fn chosen(findings: &[Finding]) -> BTreeSet<usize> {
+fn chosen(findings: &[Finding], most: usize) -> BTreeSet<usize> {
     let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
     let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
@@ -137,7 +148,7 @@ fn chosen(findings: &[Finding]) -> BTreeSet<usize> {
         turns.push((turn, next(of_code.entry((finding.code, turn)).or_default()), index));
     }
     turns.sort_unstable();
-    turns.into_iter().take(SHOWN).map(|(.., index)| index).collect()
+    turns.into_iter().take(most).map(|(.., index)| index).collect()
 }
 
 /// The section of the book that explains findings with this code.

@@ -2,6 +2,7 @@
 //! returns text; only the command line prints.
 
 pub mod actions;
+pub mod annotations;
 pub mod capacity;
 pub mod clusters;
 pub mod diff;

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use federate_engine::whatif::{may_hold_scenarios, scenarios};
-use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_kubernetes::{Finding, ObjectRef, Origin, Severity};
 use federate_repo::Role;
 use federate_yaml::Position;
 
@@ -35,6 +35,10 @@ impl Session {
         let mut unused = engine.unused_policies(self.plan());
         unused.extend(engine.unused_overrides(&inspection));
         unused.retain(|finding| !explain_unused(finding, &mut examined));
+        // An override that fails has an effect: that of its error.
+        let failed = found.iter().filter(|finding| finding.code == "override-failed");
+        let failed: BTreeSet<Origin> = failed.filter_map(|finding| finding.origin.clone()).collect();
+        unused.retain(|finding| finding.origin.as_ref().is_none_or(|origin| !failed.contains(origin)));
         unused.extend(examined);
         let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
@@ -43,8 +47,9 @@ impl Session {
         found.extend(self.secrets_in_clear());
         found.extend(self.missing());
         if self.clusters().is_empty() {
-            // Without clusters, no override has an effect.
-            found.retain(|finding| finding.code != "unused-override");
+            // Without clusters, no override has an effect, and nothing can be scheduled.
+            let follows = |finding: &Finding| matches!(finding.code, "unused-override" | "unschedulable");
+            found.retain(|finding| finding.is_error() || !follows(finding));
         }
         found.extend(self.scenarios());
         self.ordered(found)

@@ -463,6 +463,21 @@ impl Session {
         self.ordered(found)
     }
 
+    /// The findings from loading and planning, with the errors of overrides that fail, sorted.
+    pub fn plan_findings_with_overrides(&self) -> Vec<Finding> {
+        let changes_manifests = |role| matches!(role, Role::Override | Role::Bundle);
+        if !self.repo.claimed.iter().any(|claimed| changes_manifests(claimed.role)) {
+            return self.plan_findings();
+        }
+        let mut found = self.plan_findings();
+        let known: BTreeSet<Finding> = found.iter().cloned().collect();
+        let failed =
+            self.ordered(self.rendering().findings.iter().filter(|f| f.is_error()).cloned().collect());
+        found.extend(failed.into_iter().filter(|finding| !known.contains(finding)));
+        findings::sort(&mut found);
+        found
+    }
+
     /// The findings from loading, planning and rendering, sorted, for a command that only shows the result.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::variation::{OncePerPair, Variation};
 use super::Baseline;
 use super::baseline::template_replicas;
+use super::variation::{OncePerPair, Variation};
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{HOST, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};

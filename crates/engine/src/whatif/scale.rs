@@ -70,7 +70,7 @@ pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Res
 }
 
 fn set(object: &mut Object, replicas: i64) {
-    let field = field(object);
+    let Some(field) = replicas_field(&object.id) else { return };
     if let Some(spec) = object.body.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert(field.to_owned(), replicas.into());
     }

@@ -6,7 +6,9 @@ use federate_engine::change::{
     Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, Share,
 };
 use federate_kubernetes::{ClusterName, ObjectRef};
+use serde_json::Value;
 
+use super::{fits_in_line, values, visible};
 use crate::table::counted;
 
 /// Placements that changed in the same way.
@@ -91,8 +93,28 @@ pub(super) struct Entry<'d> {
     pub(super) diff: &'d str,
     /// The number of different manifests, of which the diff shows one.
     pub(super) variants: usize,
-    /// The number of changes of the same fields to different values, of which this is one.
-    pub(super) alike: usize,
+    /// The values of each object, where many objects change the same fields to different values: first those that follow
+    /// no pattern, by name. Empty where all objects have the values in `paths`.
+    pub(super) variations: Vec<Variation<'d>>,
+}
+
+/// Objects that change the same fields to the same values, or in the same part of their values.
+pub(super) struct Variation<'d> {
+    pub(super) objects: Vec<&'d ObjectRef>,
+    /// The clusters concerned, sorted.
+    pub(super) clusters: Vec<&'d ClusterName>,
+    /// Each changed field.
+    pub(super) fields: Vec<FieldEdit<'d>>,
+    /// Whether the fields are the parts that change, and the rest of each value stays.
+    pub(super) is_pattern: bool,
+}
+
+/// A field with what it was and is: a value, or the part of it that changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FieldEdit<'d> {
+    pub(super) path: &'d str,
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
 impl<'d> Entry<'d> {
@@ -102,7 +124,7 @@ impl<'d> Entry<'d> {
         // A new cluster whose manifest differs from that of the other clusters is also a change.
         let new_here = change.kind == ObjectChangeKind::Added && change.elsewhere && !paths.is_empty();
         let kind = if new_here { ObjectChangeKind::Changed } else { change.kind };
-        Self { kind, new_here, places, paths, diff: &change.diff, variants: 1, alike: 1 }
+        Self { kind, new_here, places, paths, diff: &change.diff, variants: 1, variations: Vec::new() }
     }
 
     /// All objects, sorted.
@@ -162,6 +184,19 @@ fn fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
+/// The workloads whose pods restart, because the pod template of a running one differs.
+pub(super) fn restarts(changes: &Changes) -> Vec<(&ObjectRef, &[ClusterName])> {
+    let is_restarted = |change: &&ObjectChange| {
+        let workload =
+            matches!(change.object.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "Rollout");
+        let is_template =
+            |path: &PathChange| path.path == "/spec/template" || path.path.starts_with("/spec/template/");
+        workload && change.kind == ObjectChangeKind::Changed && change.paths.iter().any(is_template)
+    };
+    let restarted = changes.objects.iter().filter(is_restarted);
+    restarted.map(|change| (&change.object, change.clusters.as_slice())).collect()
+}
+
 /// Says how many manifests are not shown, because the changes of placements say enough about them.
 pub(super) fn not_shown(changes: &Changes) -> Option<String> {
     let count = |is: &dyn Fn(&ObjectChange) -> bool| -> usize {
@@ -183,6 +218,13 @@ fn is_scaled(change: &ObjectChange) -> bool {
 /// Manifests that are new or differ in more than replicas, grouped by similar change. Deleted ones are shown
 /// as pruned.
 pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
+    let mut entries = fold(entries_in_full(changes));
+    entries.iter_mut().for_each(Entry::merge_equal);
+    entries
+}
+
+/// The same, with an entry for each change that differs in any value.
+pub(super) fn entries_in_full(changes: &Changes) -> Vec<Entry<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for change in &changes.objects {
@@ -203,45 +245,128 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             None => entries.push(Entry::of(change)),
         }
     }
-    let mut entries = fold(entries);
-    entries.iter_mut().for_each(Entry::merge_equal);
     entries
 }
 
-/// How many changes of the same fields are shown one by one.
+/// How many changes of the same fields are shown one by one, and how many objects follow a pattern at least.
 const ALIKE: usize = 3;
 
-/// Folds changes of the same fields of one kind to different values, such as the images of many apps, into the first
-/// of them.
-fn fold<'d>(entries: Vec<Entry<'d>>) -> Vec<Entry<'d>> {
-    let fields = |entry: &Entry<'d>| {
-        let kind = entry.places.first().and_then(|(_, objects)| Some(&objects.first()?.kind));
+/// Entries that change the same fields of one kind, by their indexes.
+type EntriesByFields<'d> = BTreeMap<(&'d str, bool, Vec<&'d str>), Vec<usize>>;
+
+/// Folds changes of the same fields of one kind to different values, such as the images of many apps, into one entry that
+/// has every value. A value that does not fit in a line stays in an entry of its own, with its manifest.
+fn fold(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+    let mut alike = EntriesByFields::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let kind = entry.places.first().and_then(|(_, objects)| Some(objects.first()?.kind.as_str()));
         let paths: Vec<&str> = entry.paths.iter().map(|path| path.path.as_str()).collect();
-        (entry.kind == ObjectChangeKind::Changed && !paths.is_empty()).then_some((
-            kind,
-            entry.new_here,
-            paths,
-        ))
-    };
-    let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
-    for entry in &entries {
-        *numbers.entry(fields(entry)).or_default() += 1;
-    }
-    let mut known: BTreeMap<_, usize> = BTreeMap::new();
-    let mut folded: Vec<Entry<'d>> = Vec::new();
-    for entry in entries {
-        let fields = fields(&entry);
-        let many = fields.is_some() && numbers.get(&fields).is_some_and(|number| *number > ALIKE);
-        let first = known.get(&fields).and_then(|at| folded.get_mut(*at)).filter(|_| many);
-        if let Some(first) = first {
-            first.places.extend(entry.places);
-            first.alike += entry.alike;
-        } else {
-            known.insert(fields, folded.len());
-            folded.push(entry);
+        let is_short = || entry.paths.iter().all(|path| fits_in_line(path));
+        if let Some(kind) =
+            kind.filter(|_| entry.kind == ObjectChangeKind::Changed && !paths.is_empty() && is_short())
+        {
+            alike.entry((kind, entry.new_here, paths)).or_default().push(at);
         }
     }
-    folded
+    let mut is_folded = vec![false; entries.len()];
+    for group in alike.into_values().filter(|group| group.len() > ALIKE) {
+        let variations = variations(group.iter().filter_map(|at| entries.get(*at)));
+        let mut places = Vec::new();
+        for at in group.iter().skip(1) {
+            is_folded.iter_mut().skip(*at).take(1).for_each(|is_folded| *is_folded = true);
+            places.extend(
+                entries.get_mut(*at).map(|entry| std::mem::take(&mut entry.places)).unwrap_or_default(),
+            );
+        }
+        if let Some(first) = group.first().and_then(|at| entries.get_mut(*at)) {
+            first.places.extend(places);
+            first.variations = variations;
+        }
+    }
+    let mut is_folded = is_folded.into_iter();
+    entries.retain(|_| !is_folded.next().unwrap_or(false));
+    entries
+}
+
+/// The values of entries that change the same fields. More than [`ALIKE`] that follow one pattern are one variation;
+/// every other one stands for itself, before them.
+fn variations<'d, 'e>(entries: impl Iterator<Item = &'e Entry<'d>>) -> Vec<Variation<'d>>
+where
+    'd: 'e,
+{
+    let mut by_pattern: BTreeMap<Vec<FieldEdit<'d>>, Vec<&'e Entry<'d>>> = BTreeMap::new();
+    for entry in entries {
+        let pattern = entry.paths.iter().map(|path| FieldEdit::pattern(path)).collect();
+        by_pattern.entry(pattern).or_default().push(entry);
+    }
+    let (mut outliers, mut patterns) = (Vec::new(), Vec::new());
+    for (pattern, entries) in by_pattern {
+        if entries.len() > ALIKE {
+            patterns.push(Variation::new(&entries, pattern, true));
+            continue;
+        }
+        for entry in entries {
+            let fields = entry.paths.iter().map(|path| FieldEdit::whole(path)).collect();
+            outliers.push(Variation::new(&[entry], fields, false));
+        }
+    }
+    outliers.sort_by(|a, b| a.objects.cmp(&b.objects));
+    patterns.sort_by(|a, b| (a.objects.len(), &a.objects).cmp(&(b.objects.len(), &b.objects)));
+    outliers.into_iter().chain(patterns).collect()
+}
+
+impl<'d> Variation<'d> {
+    fn new(entries: &[&Entry<'d>], fields: Vec<FieldEdit<'d>>, is_pattern: bool) -> Self {
+        let mut objects: Vec<&ObjectRef> = entries.iter().flat_map(|entry| entry.objects()).collect();
+        let mut clusters: Vec<&ClusterName> = entries.iter().flat_map(|entry| entry.clusters()).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        clusters.sort_unstable();
+        clusters.dedup();
+        Self { objects, clusters, fields, is_pattern }
+    }
+}
+
+impl<'d> FieldEdit<'d> {
+    /// The field with its values.
+    pub(super) fn whole(path: &'d PathChange) -> Self {
+        let (from, to) = values(path);
+        Self { path: &path.path, from, to }
+    }
+
+    /// The field with the parts of its values that differ, with the signs around them, so that `:1 → :2` and `1. → 2.` are
+    /// two patterns.
+    fn pattern(path: &'d PathChange) -> Self {
+        let (Some(Value::String(from)), Some(Value::String(to))) = (&path.from, &path.to) else {
+            return Self::whole(path);
+        };
+        let [from, to] = differing_parts(from, to);
+        Self { path: &path.path, from: visible(&from), to: visible(&to) }
+    }
+}
+
+/// Signs that divide a value into parts that mean something: the host, the name and the tag of an image, the name and the
+/// value of an argument.
+fn divides(c: char) -> bool {
+    matches!(c, '/' | ':' | '@' | ',' | '=' | ';' | '"' | '\'') || c.is_whitespace()
+}
+
+/// The parts of two texts that differ, as whole words with the signs that divide them from the rest.
+fn differing_parts(from: &str, to: &str) -> [String; 2] {
+    let [from, to] = [from, to].map(|text| text.chars().collect::<Vec<char>>());
+    let shorter = from.len().min(to.len());
+    let mut start = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    while start > 0 && from.get(start - 1).is_some_and(|c| !divides(*c)) {
+        start -= 1;
+    }
+    let rest = shorter - start;
+    let mut end = from.iter().rev().zip(to.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    while end > 0 && from.get(from.len() - end).is_some_and(|c| !divides(*c)) {
+        end -= 1;
+    }
+    // The signs around the words belong to the pattern.
+    let (start, end) = (start.saturating_sub(1), end.saturating_sub(1));
+    [from, to].map(|text| text.get(start..text.len() - end).unwrap_or_default().iter().collect())
 }
 
 /// Whether clusters are new to the object, which the placement shows, and its manifest is that of other clusters.

@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Entry, Move, Tally, entries, moves, not_shown, tallies};
-use super::{Diff, Named, PRUNED, UNMATCHED, headline, objects, share, side, signed, unmatched, value};
+use super::groups::{Entry, Move, Tally, entries, moves, not_shown, restarts, tallies};
+use super::{Diff, Named, PRUNED, UNMATCHED, headline, objects, share, side, signed, unmatched, values};
 use crate::findings::Row as FoundRow;
 use crate::table::counted;
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
@@ -24,6 +24,9 @@ pub const LONGEST: usize = 59_000;
 
 /// How many names of a list are shown.
 const NAMES: usize = 3;
+
+/// The part of all manifests, in percent, beyond which their deletion is an alert.
+const DELETED_PERCENT: usize = 30;
 
 /// How many rows a table of clusters or fields has.
 const LINES: usize = 40;
@@ -69,7 +72,7 @@ pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
         sections.extend(PRUNED.map(|(title, left)| comment.pruned(title, left)));
         sections.push(Section::new("Totals", "", vec![Row::line(comment.summary())]));
         sections.extend([comment.moves(), comment.entries(), comment.unmatched()]);
-        format!("{MARK}\n### federate: {}\n\n{sides}\n", headline(diff))
+        format!("{MARK}\n### federate: {}\n\n{sides}\n{}", headline(diff), comment.caution())
     };
     // Links lead to the later side, which does not have the places of what is no longer found.
     sections.extend([findings("New findings", &diff.findings, files, true)]);
@@ -80,6 +83,11 @@ pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
 
 struct Comment<'r> {
     diff: &'r Diff<'r>,
+}
+
+/// A number of things, with `is` or `are`.
+fn counted_are(number: usize, what: &str) -> String {
+    format!("{} {}", counted(number, what), if number == 1 { "is" } else { "are" })
 }
 
 /// Objects as code; if there are many, the first names.
@@ -112,7 +120,46 @@ impl Comment<'_> {
                 let _ = writeln!(out, "\n{what}: {}", self.names(&names));
             }
         }
-        out + &self.tallies()
+        out + &self.restarts() + &self.tallies()
+    }
+
+    /// The workloads whose pods restart.
+    fn restarts(&self) -> String {
+        let restarts = restarts(self.diff.changes);
+        if restarts.is_empty() {
+            return String::new();
+        }
+        let mut workloads: Vec<&ObjectRef> = restarts.iter().map(|(object, _)| *object).collect();
+        workloads.dedup();
+        let mut clusters: Vec<&ClusterName> = restarts.iter().flat_map(|(_, clusters)| *clusters).collect();
+        clusters.sort_unstable();
+        clusters.dedup();
+        format!("\nPods restart: {} in {}\n", named(&objects(&workloads, NAMES)), self.names(&clusters))
+    }
+
+    /// What is deleted, where a reviewer must not miss it: whole objects, or a large part of all manifests.
+    fn caution(&self) -> String {
+        let changes = self.diff.changes;
+        let removed = || changes.objects.iter().filter(|change| change.kind == ObjectChangeKind::Removed);
+        let manifests: usize = removed().map(|change| change.clusters.len()).sum();
+        let mut whole: Vec<&ObjectRef> =
+            removed().filter(|change| !change.elsewhere).map(|change| &change.object).collect();
+        whole.dedup();
+        let before = changes.totals.from.manifests;
+        let mut lines = Vec::new();
+        if !whole.is_empty() {
+            let names = named(&objects(&whole, 10));
+            lines.push(format!("{} no longer in any cluster: {names}", counted_are(whole.len(), "object")));
+        }
+        if manifests * 100 > before * DELETED_PERCENT {
+            let percent = manifests * 100 / before.max(1);
+            lines.push(format!("{manifests} of {} deleted ({percent} %)", counted_are(before, "manifest")));
+        }
+        if lines.is_empty() {
+            return String::new();
+        }
+        let lines: String = lines.iter().map(|line| format!("> - {line}\n")).collect();
+        format!("\n> [!CAUTION]\n{lines}")
     }
 
     /// The changes in each cluster, in numbers.
@@ -201,18 +248,50 @@ impl Comment<'_> {
             (ObjectChangeKind::Added, _) => "new".to_owned(),
             (ObjectChangeKind::Removed, _) => "removed".to_owned(),
             (ObjectChangeKind::Changed, []) => "only the order differs".to_owned(),
+            (ObjectChangeKind::Changed, [only]) if entry.variations.is_empty() => {
+                let (from, to) = values(only);
+                format!("{}: {} → {}", html(&only.path), html(&from), html(&to))
+            }
             (ObjectChangeKind::Changed, [only]) => html(&only.path),
             (ObjectChangeKind::Changed, paths) => counted(paths.len(), "field"),
         };
-        let own = if entry.alike > 1 { ", each with its own value, for example" } else { "" };
+        let own = if entry.variations.is_empty() { "" } else { ", each with its own value" };
         let lists = self.lists(entry, &all_objects, &all_clusters);
         Row {
             line: format!("{names} in {clusters}{}: {what}{own}", entry.note()),
             lists,
-            table: fields(&entry.paths),
+            open: self.variations(entry),
+            table: if entry.variations.is_empty() { fields(&entry.paths) } else { String::new() },
             diff: diff_block(entry),
             ..Row::default()
         }
+    }
+
+    /// The values of each object, where they differ.
+    fn variations(&self, entry: &Entry<'_>) -> String {
+        if entry.variations.is_empty() {
+            return String::new();
+        }
+        let clusters = entry.clusters();
+        let several = entry.paths.len() > 1;
+        let (head, line) = if several { (" field |", "---|") } else { ("", "") };
+        let mut out = format!("| object |{head} before | after |\n|---|{line}---|---|\n");
+        for variation in &entry.variations {
+            let mut names = named(&objects(&variation.objects, NAMES));
+            if variation.is_pattern {
+                names = format!("{}: {names}", counted(variation.objects.len(), "object"));
+            }
+            if variation.clusters != clusters {
+                names = format!("{names} in {}", self.names(&variation.clusters));
+            }
+            for field in &variation.fields {
+                let path = if several { format!(" {} |", code(field.path)) } else { String::new() };
+                let names = std::mem::take(&mut names);
+                let _ = writeln!(out, "| {names} |{path} {} | {} |", code(&field.from), code(&field.to));
+            }
+        }
+        out.push('\n');
+        out
     }
 
     /// The names that the first line leaves out.
@@ -273,11 +352,12 @@ fn fields(paths: &[&PathChange]) -> String {
     }
     let mut out = "| field | before | after |\n|---|---|---|\n".to_owned();
     for path in paths.iter().take(LINES) {
-        let cell = |side: Option<&serde_json::Value>| match side {
+        let (from, to) = values(path);
+        let cell = |side: &Option<serde_json::Value>, text: &str| match side {
             None => "–".to_owned(),
-            side => code(&value(side)),
+            Some(_) => code(text),
         };
-        let (from, to) = (cell(path.from.as_ref()), cell(path.to.as_ref()));
+        let (from, to) = (cell(&path.from, &from), cell(&path.to, &to));
         let _ = writeln!(out, "| {} | {from} | {to} |", code(&path.path));
     }
     if let Some(more) = paths.len().checked_sub(LINES).filter(|more| *more > 0) {

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::findings::Row;
 use super::table::counted;
 use federate_dialect::plan::API_VERSION;
-use federate_engine::change::{Changes, ObjectChangeKind, PlacementChange, PlacementChangeKind, Share};
+use federate_engine::change::{
+    Changes, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, Share,
+};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod groups;
@@ -270,6 +273,47 @@ fn visible(text: &str) -> String {
 
 /// The largest number of characters of a value in a line.
 const VALUE: usize = 100;
+
+/// The values of a field in one line each. Long texts begin shortly before they differ, so that what differs is shown.
+fn values(path: &PathChange) -> (String, String) {
+    let (from, to) = (path.from.as_ref(), path.to.as_ref());
+    let skipped = common_prefix(path);
+    let shown = |side: Option<&Value>| match side {
+        Some(Value::String(text)) if skipped > 0 && is_long(path) => {
+            cut(&format!("…{}", visible(&text.chars().skip(skipped).collect::<String>())))
+        }
+        side => value(side),
+    };
+    (shown(from), shown(to))
+}
+
+/// How many characters of both values are left out of a line: those before they differ, but for the last few.
+fn common_prefix(path: &PathChange) -> usize {
+    const CONTEXT: usize = 20;
+    let (Some(Value::String(from)), Some(Value::String(to))) = (&path.from, &path.to) else { return 0 };
+    let same = from.chars().zip(to.chars()).take_while(|(a, b)| a == b).count();
+    same.saturating_sub(CONTEXT)
+}
+
+fn is_long(path: &PathChange) -> bool {
+    let is_long = |side: &Option<Value>| {
+        side.as_ref()
+            .and_then(Value::as_str)
+            .is_some_and(|text| text.contains('\n') || text.chars().count() > VALUE)
+    };
+    is_long(&path.from) || is_long(&path.to)
+}
+
+/// Whether [`values`] shows all that differs between the values of a field.
+fn fits_in_line(path: &PathChange) -> bool {
+    let skipped = common_prefix(path);
+    let fits = |side: &Option<Value>| match side {
+        None => true,
+        Some(Value::String(text)) => !text.contains('\n') && text.chars().count() - skipped < VALUE,
+        Some(other) => other.to_string().chars().count() <= VALUE,
+    };
+    fits(&path.from) && fits(&path.to)
+}
 
 /// A value in one line; strings are quoted only where they could be mistaken for something else.
 fn value(value: Option<&serde_json::Value>) -> String {

@@ -141,3 +141,41 @@ fn values_are_distinguished_from_words() {
     assert_eq!(shown(json!("a\nb\nc\n")), "a (3 lines)");
     assert_eq!(shown(json!("x".repeat(500))).chars().count(), VALUE);
 }
+
+#[test]
+fn long_values_are_shown_where_they_differ() {
+    let path = |from: &str, to: &str| PathChange {
+        path: "/a".to_owned(),
+        from: Some(json!(from)),
+        to: Some(json!(to)),
+    };
+    let same = "x".repeat(300);
+    let (from, to) = values(&path(&format!("{same}good"), &format!("{same}evil")));
+    assert!(from.ends_with("good") && to.ends_with("evil") && from.starts_with('…'), "{from} {to}");
+    assert!(fits_in_line(&path(&format!("{same}good"), &format!("{same}evil"))));
+    assert!(!fits_in_line(&path("a", &same)) && !fits_in_line(&path("a", "b\nc")));
+}
+
+#[test]
+fn values_are_folded_only_by_a_pattern_that_is_shown() {
+    let images = |at: usize| match at {
+        4 => ("good.example.com/c4:1".to_owned(), "other.example.com/c4:1".to_owned()),
+        7 => ("good.example.com/c7:1".to_owned(), "good.example.com/c7:1-evil".to_owned()),
+        at => (format!("good.example.com/c{at}:1"), format!("good.example.com/c{at}:2")),
+    };
+    let one = |at: usize| {
+        let (from, to) = images(at);
+        let mut change = changed(&format!("c{at}"), "/data/image", &to, "");
+        change.paths[0].from = Some(json!(from));
+        change
+    };
+    let changes = changes((0..9).map(one).collect());
+    let diff = Diff::new("main", "work tree", &changes);
+    let text = text(&diff, Detail::Manifests, PLAIN);
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("BEFORE")).skip(1).collect();
+    assert!(rows[0].contains("ConfigMap c4") && rows[0].contains("other.example.com/c4:1"), "{text}");
+    assert!(rows[1].contains("ConfigMap c7") && rows[1].contains("good.example.com/c7:1-evil"), "{text}");
+    assert!(rows[2].contains("7 objects") && rows[2].contains(":1") && rows[2].contains(":2"), "{text}");
+    let comment = markdown(&diff, &Files::default(), "federate diff");
+    assert!(comment.contains("| `good.example.com/c4:1` | `other.example.com/c4:1` |"), "{comment}");
+}

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::groups::{Entry, Move, entries, moves, not_shown};
-use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, value, visible, word};
+use super::groups::{Entry, Move, entries, entries_in_full, moves, not_shown};
+use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, values, visible, word};
 use crate::findings::Row;
-use crate::table::TextStyle;
+use crate::table::{TextStyle, counted};
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
@@ -148,7 +148,8 @@ impl Report<'_> {
     }
 
     fn entries(&self, out: &mut String) {
-        let (entries, not_shown) = (entries(self.diff.changes), not_shown(self.diff.changes));
+        let all = if self.style.full { entries_in_full } else { entries };
+        let (entries, not_shown) = (all(self.diff.changes), not_shown(self.diff.changes));
         if entries.is_empty() && not_shown.is_none() {
             return;
         }
@@ -168,6 +169,16 @@ impl Report<'_> {
             ObjectChangeKind::Removed => ('-', AnsiColor::Red),
         };
         let sign = self.style.paint(color, &sign.to_string());
+        if !entry.variations.is_empty() && !self.style.full {
+            let (objects, clusters) = (counted(entry.objects().len(), "object"), entry.clusters());
+            let _ = writeln!(
+                out,
+                "  {sign} {objects} in {}, each with its own values{}",
+                self.names(&clusters),
+                entry.note()
+            );
+            return self.variations(out, entry);
+        }
         for (clusters, objects) in &entry.places {
             let _ = writeln!(
                 out,
@@ -179,9 +190,6 @@ impl Report<'_> {
         }
         if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items or the notation");
-        }
-        if entry.alike > 1 {
-            let _ = writeln!(out, "      the same fields, each with its own values; one of them:");
         }
         for path in &entry.paths {
             self.path(out, path);
@@ -203,8 +211,44 @@ impl Report<'_> {
         }
     }
 
+    /// The values of each object, as a table.
+    fn variations(&self, out: &mut String, entry: &Entry<'_>) {
+        let clusters = entry.clusters();
+        for path in &entry.paths {
+            let _ = writeln!(out, "      {}", visible(&path.path));
+        }
+        let several = entry.paths.len() > 1;
+        let mut rows = vec![["OBJECT".to_owned(), "BEFORE".to_owned(), "AFTER".to_owned(), String::new()]];
+        for variation in &entry.variations {
+            let mut names = self.objects(&variation.objects);
+            let mut members = String::new();
+            if variation.is_pattern {
+                members = format!("  ({names})");
+                names = counted(variation.objects.len(), "object");
+            }
+            if variation.clusters != clusters {
+                names = format!("{names} in {}", self.names(&variation.clusters));
+            }
+            for field in &variation.fields {
+                let path = if several { format!("{}: ", visible(field.path)) } else { String::new() };
+                let (names, members) = (std::mem::take(&mut names), std::mem::take(&mut members));
+                rows.push([names, format!("{path}{}", field.from), field.to.clone(), members]);
+            }
+        }
+        let width = |at: usize, most: usize| {
+            let widths = rows.iter().filter_map(|row| Some(row.get(at)?.chars().count()));
+            widths.filter(|width| *width <= most).max().unwrap_or(0)
+        };
+        let (object, before) = (width(0, 60), width(1, 80));
+        for [name, from, to, members] in &rows {
+            let from = self.style.paint(AnsiColor::Red, &format!("{from:before$}"));
+            let to = self.style.paint(AnsiColor::Green, to);
+            let _ = writeln!(out, "        {name:object$}  {from}  {to}{members}");
+        }
+    }
+
     fn path(&self, out: &mut String, path: &PathChange) {
-        let (from, to) = (value(path.from.as_ref()), value(path.to.as_ref()));
+        let (from, to) = values(path);
         let from = self.style.paint(AnsiColor::Red, &from);
         let to = self.style.paint(AnsiColor::Green, &to);
         let _ = writeln!(out, "      {}: {from} → {to}", visible(&path.path));

@@ -15,6 +15,8 @@ pub(super) struct Section {
 pub(super) struct Row {
     /// The visible part. HTML if details are folded below it, complete Markdown otherwise.
     pub(super) line: String,
+    /// A table that is not folded.
+    pub(super) open: String,
     /// The names in full.
     pub(super) lists: String,
     /// The changed fields.
@@ -69,7 +71,17 @@ impl Row {
         if self.plain {
             return self.line.clone();
         }
-        let Self { line, lists, table, diff, .. } = self;
+        let Self { line, open, lists, table, diff, .. } = self;
+        if !open.is_empty() {
+            let details = if lists.is_empty() && diff.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    "<details><summary>all names, and one manifest</summary>\n\n{lists}{diff}\n</details>\n"
+                )
+            };
+            return format!("\n{line}\n\n{open}{details}");
+        }
         if [lists, table, diff].iter().all(|part| part.is_empty()) {
             return format!("- {line}\n");
         }
@@ -78,7 +90,7 @@ impl Row {
 
     fn len(&self) -> usize {
         // At least the length of `text`, whose markup is shorter.
-        self.line.len() + self.lists.len() + self.table.len() + self.diff.len() + 48
+        self.line.len() + self.open.len() + self.lists.len() + self.table.len() + self.diff.len() + 96
     }
 }
 

@@ -1,0 +1,208 @@
+//! Findings for machines that show them beside the lines of files: workflow commands of GitHub, SARIF, and `JUnit` XML.
+//!
+//! Facts: GitHub's workflow commands, with `%`, line breaks and, in properties, `:` and `,` as percent codes; SARIF 2.1.0;
+//! the attributes of `JUnit` XML that CI systems read.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::findings::Row;
+use crate::table::counted;
+use federate_kubernetes::Severity;
+
+/// The path of the file of a finding from the root of the git repository. `prefix` is the repo's folder there.
+fn file(row: &Row, prefix: &str) -> Option<String> {
+    let file = row.file.as_ref()?;
+    Some(match prefix.trim_end_matches('/') {
+        "" => file.clone(),
+        prefix => format!("{prefix}/{file}"),
+    })
+}
+
+fn severity(row: &Row) -> &'static str {
+    match row.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+/// The message with the remedy.
+fn message(row: &Row) -> String {
+    row.help.as_ref().map_or_else(|| row.message.clone(), |help| format!("{}\nhelp: {help}", row.message))
+}
+
+/// A workflow command of GitHub for each finding.
+pub fn github(rows: &[Row], prefix: &str) -> String {
+    let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let mut out = String::new();
+    for row in rows {
+        let mut properties = Vec::new();
+        if let Some(file) = file(row, prefix) {
+            properties.push(format!("file={}", property(&file)));
+            properties.extend(row.line.map(|line| format!("line={line}")));
+            properties.extend(row.line.and(row.column).map(|column| format!("col={column}")));
+        }
+        properties.push(format!("title={}", property(row.code)));
+        let _ = writeln!(out, "::{} {}::{}", severity(row), properties.join(","), data(&message(row)));
+    }
+    out
+}
+
+/// A SARIF 2.1.0 log with one run.
+pub fn sarif(rows: &[Row], prefix: &str) -> Value {
+    let codes: Vec<&str> = rows.iter().map(|row| row.code).collect::<BTreeSet<_>>().into_iter().collect();
+    let rule = |code: &&str| {
+        let page = rows.iter().find(|row| row.code == *code).map(|row| row.page.as_str());
+        json!({"id": code, "shortDescription": {"text": code.replace('-', " ")}, "helpUri": page})
+    };
+    let result = |row: &Row| {
+        let mut place =
+            json!({"artifactLocation": {"uri": uri(&file(row, prefix).unwrap_or_else(|| ".".to_owned()))}});
+        if let Some(line) = row.line {
+            place["region"] = match row.column {
+                Some(column) => json!({"startLine": line, "startColumn": column}),
+                None => json!({"startLine": line}),
+            };
+        }
+        json!({
+            "ruleId": row.code,
+            "ruleIndex": codes.binary_search(&row.code).unwrap_or(0),
+            "level": severity(row),
+            "message": {"text": message(row)},
+            "locations": [{"physicalLocation": place}],
+        })
+    };
+    let driver = json!({
+        "name": "federate",
+        "semanticVersion": env!("CARGO_PKG_VERSION"),
+        "rules": codes.iter().map(rule).collect::<Vec<Value>>(),
+    });
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": driver},
+            "columnKind": "unicodeCodePoints",
+            "results": rows.iter().map(result).collect::<Vec<Value>>(),
+        }],
+    })
+}
+
+/// A path as a relative URI.
+fn uri(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
+            byte => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+/// `JUnit` XML with one failed case for each finding, or one case that succeeds.
+pub fn junit(rows: &[Row], prefix: &str) -> String {
+    let tests = rows.len().max(1);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"federate check\" tests=\"{tests}\" failures=\"{}\">\n",
+        rows.len()
+    );
+    if rows.is_empty() {
+        out.push_str("    <testcase classname=\"federate check\" name=\"no findings\"/>\n");
+    }
+    for row in rows {
+        let at = file(row, prefix);
+        let at =
+            at.map(|file| row.line.map_or(file.clone(), |line| format!("{file}:{line}"))).unwrap_or_default();
+        let (code, message) = (xml(row.code), xml(&message(row)));
+        let _ = writeln!(
+            out,
+            "    <testcase classname=\"{code}\" name=\"{}\"><failure type=\"{}\" message=\"{message}\"/></testcase>",
+            xml(&if at.is_empty() { counted(1, "finding") } else { at }),
+            severity(row)
+        );
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// Text within an attribute. Characters that XML does not allow are replaced.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\t' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(file: Option<&str>, message: &str) -> Row {
+        Row {
+            severity: Severity::Error,
+            code: "unknown-field",
+            file: file.map(str::to_owned),
+            line: file.map(|_| 3),
+            column: file.map(|_| 5),
+            object: None,
+            message: message.to_owned(),
+            help: Some("remove it".to_owned()),
+            page: "https://example.com/findings#unknown-field".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_workflow_command_cannot_be_left() {
+        let out = github(&[row(Some("a,b:c.yaml"), "100% wrong\n::error::forged")], "apps");
+        assert_eq!(
+            out,
+            "::error file=apps/a%2Cb%3Ac.yaml,line=3,col=5,title=unknown-field::100%25 wrong%0A::error::forged%0Ahelp: remove it\n"
+        );
+        assert_eq!(github(&[row(None, "x")], ""), "::error title=unknown-field::x%0Ahelp: remove it\n");
+    }
+
+    #[test]
+    fn a_log_has_what_the_schema_requires() {
+        let log = sarif(&[row(Some("a b.yaml"), "x"), row(None, "y")], "");
+        assert_eq!(
+            (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
+            (&json!("2.1.0"), &json!("federate"))
+        );
+        let results = &log["runs"][0]["results"];
+        let place = &results[0]["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "a%20b.yaml");
+        assert_eq!(place["region"], json!({"startLine": 3, "startColumn": 5}));
+        for result in results.as_array().unwrap() {
+            assert!(result["message"]["text"].is_string() && result["level"] == "error", "{result}");
+            assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][0]["id"], result["ruleId"]);
+        }
+    }
+
+    #[test]
+    fn xml_stays_well_formed() {
+        let out = junit(&[row(Some("a.yaml"), "<b> & \"c\"\u{1b}")], "");
+        assert!(
+            out.contains("message=\"&lt;b&gt; &amp; &quot;c&quot;\u{fffd}&#10;help: remove it\""),
+            "{out}"
+        );
+        assert!(junit(&[], "").contains("tests=\"1\" failures=\"0\""));
+    }
+}
