@@ -176,6 +176,7 @@ const STATUS_THRESHOLD: i64 = 100;
 
 /// `KubeAdmiral`'s control plane over one repo.
 struct KubeAdmiralPlane<'a> {
+    repo: &'a Repo,
     templates: &'a [Template],
     clusters: &'a [Cluster],
     members: Vec<Member<'a>>,
@@ -223,6 +224,7 @@ impl<'a> KubeAdmiralPlane<'a> {
         let templates = repo.templates.as_slice();
         let snapshot = Clusters::of(repo, clusters);
         Self {
+            repo,
             templates,
             clusters,
             members: Member::all(clusters),
@@ -312,6 +314,14 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         let missing = |leader: &Template| advice::missing_followers(&leader.object, self.templates);
         let missing: Vec<Finding> = self.templates.par_iter().flat_map_iter(missing).collect();
         self.findings.iter().cloned().chain(unknown).chain(missing).collect()
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        let replaced = |template: &Template| {
+            let policy = policies::named(&template.object).filter(|id| self.policies.get(id).is_some());
+            advice::replaced_policy(&template.object, policy.as_ref())
+        };
+        self.templates.par_iter().flat_map_iter(replaced).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

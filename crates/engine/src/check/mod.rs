@@ -12,6 +12,7 @@ use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 
 use super::Engine;
 
+mod annotations;
 mod builtin;
 mod clusters;
 mod inspection;
@@ -63,7 +64,7 @@ impl Engine<'_> {
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 13] = [
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
             &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
             &|| keys::unread(self.repo, self.dialects),
             &|| objects::missing(self.repo, &references),
@@ -77,6 +78,7 @@ impl Engine<'_> {
             &|| releases::outdated(self.repo, &releases, &kinds),
             &|| overrides::containers(self.repo, &references),
             &|| builtin::unserved(self.repo, &kinds, &releases),
+            &|| annotations::too_large(self.repo),
         ];
         found.par_extend(passes.par_iter().flat_map(|pass| pass()));
         unplaced::blame_errors(found);
