@@ -82,6 +82,15 @@ impl Engine<'_> {
         ];
         found.par_extend(passes.par_iter().flat_map(|pass| pass()));
         unplaced::blame_errors(found);
+        // An override whose placement is missing is not also reported as unused.
+        let dangling: BTreeSet<ObjectRef> = found
+            .iter()
+            .filter(|one| one.code == "unknown-reference")
+            .filter_map(|one| one.object.clone())
+            .collect();
+        found.retain(|one| {
+            one.code != "unused-override" || one.object.as_ref().is_none_or(|id| !dangling.contains(id))
+        });
         found.extend(releases::unknown(self.repo));
         found.extend(misspelt);
         let refused: BTreeSet<ObjectRef> = found
