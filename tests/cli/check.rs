@@ -293,3 +293,197 @@ fn fields_that_karmada_never_sends_are_named_with_their_line() {
     let ran = repo.run("check");
     assert!(!ran.out.contains("not-sent"), "headless Services are sent as they are: {}", ran.out);
 }
+
+#[test]
+fn overriders_that_karmada_ignores_are_named() {
+    let overriders = "  overrideRules:
+  - targetCluster: {clusterNames: [m1]}
+    overriders: {labelsOverrider: [{operator: add, value: {a: b}}]}
+  overriders:
+    fieldOverrider: [{fieldPath: /data/app.yaml, yaml: [{subPath: /extra, operator: add, value: v}]}]
+";
+    for (kind, metadata) in
+        [("OverridePolicy", "{name: o, namespace: shop}"), ("ClusterOverridePolicy", "{name: o}")]
+    {
+        let policy = format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: {kind}\nmetadata: {metadata}\nspec:\n  resourceSelectors: [{{apiVersion: \
+             apps/v1, kind: Deployment}}]\n{overriders}"
+        );
+        let ran = Sandbox::web().file("override.yaml", policy).run("check").code(1);
+        let words =
+            "warning[no-effect]: `spec.overriders.fieldOverrider` is ignored, because `overrideRules` is set";
+        assert!(ran.out.contains(words), "{kind}: {}", ran.out);
+    }
+}
+
+#[test]
+fn image_overriders_that_change_no_image_are_named() {
+    let policy = |selector: &str, image: &str| {
+        format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  \
+             resourceSelectors: [{selector}]\n  overrideRules:\n  - overriders:\n      labelsOverrider: [{{operator: add, value: {{a: b}}}}]\n      \
+             imageOverrider: [{image}]\n"
+        )
+    };
+    let deployments = "{apiVersion: apps/v1, kind: Deployment}";
+    let check = |policy: String| Sandbox::web().file("override.yaml", policy).run("check").out;
+    let found = check(policy(deployments, "{component: Registry, operator: remove}"));
+    assert!(
+        found.contains("`imageOverrider` (remove Registry) changes no image: no image has a registry"),
+        "{found}"
+    );
+    let fine = check(policy(deployments, "{component: Registry, operator: add, value: eu.example.com}"));
+    assert!(!fine.contains("imageOverrider"), "{fine}");
+    let repo = Sandbox::web().file(
+        "config.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\ndata: {a: b}\n",
+    );
+    repo.write(
+        "override.yaml",
+        policy("{apiVersion: v1, kind: ConfigMap}", "{component: Tag, operator: replace, value: v2}"),
+    );
+    let found = repo.run("check").out;
+    assert!(found.contains("changes no image: none of the selected objects has containers"), "{found}");
+}
+
+#[test]
+fn annotations_over_256_kibibytes_are_an_error() {
+    let big = "y".repeat(270_000);
+    let object = |api_version: &str, kind: &str, rest: &str| {
+        format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: big, namespace: shop, annotations: {{a: b, big: {big}}}}}\n{rest}"
+        )
+    };
+    let policy = "spec: {resourceSelectors: [{apiVersion: v1, kind: ConfigMap}], placement: {}}\n";
+    for text in [
+        object("v1", "ConfigMap", ""),
+        object("example.com/v1", "Thing", ""),
+        object("policy.karmada.io/v1alpha1", "PropagationPolicy", policy),
+    ] {
+        let ran = Sandbox::web().file("big.yaml", text).run("check").code(2);
+        let words = "have 270005 bytes, and an API server refuses more than 262144";
+        assert!(ran.out.contains("error[invalid-field]") && ran.out.contains(words), "{}", ran.out);
+        assert!(ran.out.contains("move what `big` contains"), "{}", ran.out);
+    }
+    let several =
+        (0..27).map(|number| format!("k{number}: {}", "y".repeat(10_000))).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big, namespace: shop, annotations: {{{several}}}}}\n"
+    );
+    Sandbox::web().file("big.yaml", text).run("check").code(2);
+}
+
+#[test]
+fn a_job_that_deletes_itself_runs_again() {
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: once, namespace: shop}\nspec: {ttlSecondsAfterFinished: 60, template: \
+               {spec: {restartPolicy: Never, containers: [{name: m, image: busybox}]}}}\n";
+    let fleet = Sandbox::new().file(
+        "fleet.yaml",
+        format!(
+            "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: m1}}\n---\napiVersion: v1\nkind: \
+             Namespace\nmetadata: {{name: shop}}\n---\n{job}---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: \
+             ClusterResourcePlacement\nmetadata: {{name: p}}\nspec: {{resourceSelectors: [{{group: '', version: v1, kind: Namespace, \
+             name: shop}}], policy: {{placementType: PickAll}}}}\n"
+        ),
+    );
+    let found = fleet.run("check").code(1).out;
+    let words = "warning[job-runs-again]: the cluster deletes Job shop/once 60 seconds after it has finished, and the next apply runs it again";
+    assert!(found.contains(words), "{found}");
+    // Karmada leaves the field out.
+    let karmada = Sandbox::web().file("job.yaml", job);
+    karmada.write(
+        "policy.yaml",
+        crate::sandbox::POLICY
+            .replace("apps/v1", "batch/v1")
+            .replace("Deployment", "Job")
+            .replace("name: web\n  placement", "name: once\n  placement"),
+    );
+    assert!(!karmada.run("check").out.contains("job-runs-again"));
+}
+
+#[test]
+fn the_help_about_a_path_says_how_keys_are_written() {
+    let policy = |path: &str| {
+        format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  \
+             resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  overrideRules:\n  - overriders:\n      \
+             plaintext: [{{path: '{path}', operator: add, value: x}}]\n"
+        )
+    };
+    for (path, help) in [
+        (
+            "/metadata/annotations/lb.example.com/vpc",
+            "a `/` in a key is written `~1`: did you mean `/metadata/annotations/lb.example.com~1vpc`?",
+        ),
+        (
+            "/metadata/annotations/\"lb.example.com/vpc\"",
+            "a `/` in a key is written `~1`, and a key has no quotes: did you mean `/metadata/annotations/lb.example.com~1vpc`?",
+        ),
+    ] {
+        let ran = Sandbox::web().file("override.yaml", policy(path)).run("check").code(2);
+        assert!(ran.out.contains("error[override-failed]") && ran.out.contains(help), "{path}: {}", ran.out);
+        assert!(!ran.out.contains("unused-override"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_resource_override_without_scope_names_the_placement_that_is_meant() {
+    let fleet = |scope: &str, name: &str| {
+        let text = format!(
+            "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: m1}}\n---\napiVersion: v1\nkind: \
+             Namespace\nmetadata: {{name: shop}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf, namespace: shop}}\n\
+             data: {{a: b}}\n---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: ns}}\n\
+             spec: {{resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop, selectionScope: NamespaceOnly}}], \
+             policy: {{placementType: PickAll}}}}\n---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ResourcePlacement\n\
+             metadata: {{name: rp, namespace: shop}}\nspec: {{resourceSelectors: [{{group: '', version: v1, kind: ConfigMap, name: \
+             conf}}], policy: {{placementType: PickAll}}}}\n---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ResourceOverride\n\
+             metadata: {{name: ro, namespace: shop}}\nspec:\n  placement: {{name: {name}{scope}}}\n  resourceSelectors: [{{group: '', \
+             version: v1, kind: ConfigMap, name: conf}}]\n  policy: {{overrideRules: [{{clusterSelector: {{}}, jsonPatchOverrides: \
+             [{{op: replace, path: /data/a, value: c}}]}}]}}\n"
+        );
+        Sandbox::new().file("fleet.yaml", text).run("check").out
+    };
+    let cluster = fleet("", "rp");
+    let help = "the repo has the ResourcePlacement shop/rp: add `scope: Namespaced` to name it; the default is `Cluster`";
+    assert!(cluster.contains(help) && !cluster.contains("unused-override"), "{cluster}");
+    let namespaced = fleet(", scope: Namespaced", "ns");
+    assert!(
+        namespaced.contains("the repo has the ClusterResourcePlacement ns: write `scope: Cluster`"),
+        "{namespaced}"
+    );
+}
+
+#[test]
+fn annotations_that_replace_a_policy_are_named() {
+    let repo = Sandbox::new().file(
+        "all.yaml",
+        "apiVersion: core.kubeadmiral.io/v1alpha1
+kind: FederatedCluster
+metadata: {name: alpha, labels: {zone: us}}
+spec: {apiEndpoint: https://a, secretRef: {name: a}}
+---
+apiVersion: core.kubeadmiral.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: eu, namespace: shop}
+spec: {schedulingMode: Duplicate, clusterSelector: {zone: eu}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+  namespace: shop
+  labels: {kubeadmiral.io/propagation-policy-name: eu}
+  annotations:
+    kubeadmiral.io/clusterSelector: '{\"zone\":\"us\"}'
+    kubeadmiral.io/sticky-cluster: perhaps
+",
+    );
+    let explained = repo.run("explain configmap/web").code(0).out;
+    let words =
+        "the annotation kubeadmiral.io/clusterSelector (all.yaml:18) replaces the policy's clusterSelector";
+    assert!(explained.contains(words) && !explained.contains("disableRescheduling"), "{explained}");
+    let found = repo.run("check").code(1).out;
+    let words = "warning[replaces-policy]: the annotation kubeadmiral.io/clusterSelector of ConfigMap shop/web replaces `clusterSelector` of \
+                 PropagationPolicy shop/eu";
+    assert!(found.contains(words), "{found}");
+}

@@ -27,7 +27,7 @@ mod releases;
 mod scheduling;
 mod words;
 
-pub use path::near_path;
+pub use path::{near_metadata_path, near_path};
 pub use releases::{ReleaseAddition, dated};
 
 /// The version of Kubernetes whose schemas and validation are those of this crate.

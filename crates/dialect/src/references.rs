@@ -89,6 +89,19 @@ pub struct Reference {
     pub name: Name,
     /// What happens without the object.
     pub consequence: &'static str,
+    /// The object of another kind that may be meant.
+    pub other: Option<OtherKind>,
+}
+
+/// An object of the same name and another kind, which a reference names by mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherKind {
+    /// The kind, of the same group.
+    pub kind: &'static str,
+    /// The namespace; `None` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// How to refer to it.
+    pub help: &'static str,
 }
 
 impl Name {

@@ -9,9 +9,10 @@ use federate_kubernetes::schema::{Cursor, similar};
 use federate_kubernetes::{Cluster, Finding, Object, finding};
 
 use super::Karmadas;
-use super::api::AffinityTerm;
+use super::api::{AffinityTerm, ImageOverrider};
 use super::matching::Policy;
-use super::overrides::{OverridePolicy, containers_path};
+use super::overrides::{OverridePolicy, change_images, containers_path};
+use super::validate::REFUSED_OVERRIDERS;
 
 /// The most names that a message lists.
 const LISTED: usize = 5;
@@ -37,13 +38,99 @@ pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
             .filter(|template| policy.selects(&template.object))
             .map(|template| &template.object.body)
             .collect();
+        found.extend(ignored_overriders(policy.object, &spec));
         for rule in spec.field("overrideRules").items().chain([spec]) {
+            found.extend(images(plane, policy, &rule.field("overriders").field("imageOverrider"), &selected));
             found.extend(selects_all(policy.object, &rule.field("targetCluster")));
             found.extend(without_value(policy.object, &rule.field("overriders").field("plaintext")));
             found.extend(removals(plane, policy, &rule.field("overriders"), &selected));
         }
     }
     found
+}
+
+/// The findings about overriders of the old form beside `overrideRules`, which Karmada's webhook accepts and its
+/// controllers do not read. It refuses the others.
+fn ignored_overriders(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
+    if !spec.field("overrideRules").filled() {
+        return Vec::new();
+    }
+    let overriders = spec.field("overriders");
+    let keys = overriders.value().as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let ignored = keys.filter(|key| !REFUSED_OVERRIDERS.contains(key) && overriders.field(key).filled());
+    let finding = |key: &str| {
+        let message = format!("`spec.overriders.{key}` is ignored, because `overrideRules` is set");
+        no_effect(object, &overriders.field(key), message, "move it into one of the `overrideRules`")
+    };
+    ignored.map(finding).collect()
+}
+
+/// The findings about image overriders that change no image of the selected templates.
+fn images(
+    plane: &Karmadas<'_>,
+    policy: &OverridePolicy<'_>,
+    overriders: &Cursor<'_>,
+    selected: &[&Value],
+) -> Vec<Finding> {
+    let all: Vec<(Cursor<'_>, ImageOverrider)> = overriders
+        .items()
+        .filter_map(|one| {
+            let overrider = serde_json::from_value(one.value().clone()).ok()?;
+            Some((one, overrider))
+        })
+        .collect();
+    if all.is_empty() || selected.is_empty() {
+        return Vec::new();
+    }
+    // Whether each changes an image, or fails, which is an error of its own.
+    let mut works = vec![false; all.len()];
+    for template in selected {
+        if works.iter().all(|works| *works) {
+            return Vec::new();
+        }
+        let mut manifest = (*template).clone();
+        for ((_, overrider), works) in all.iter().zip(&mut works) {
+            let before = manifest.clone();
+            *works |= change_images(overrider, &mut manifest).is_err() || manifest != before;
+        }
+    }
+    let has_containers = selected.iter().any(|template| containers_path(template).is_some());
+    // Another policy may change the images first.
+    let changes_images = |other: &OverridePolicy<'_>| {
+        let spec = Cursor::new(&other.object.body).field("spec");
+        let mut rules = spec.field("overrideRules").items().chain([spec]);
+        let is_other = other.object.id != policy.object.id;
+        is_other
+            && rules.any(|rule| {
+                let overriders = rule.field("overriders");
+                overriders.field("imageOverrider").filled() || overriders.field("plaintext").filled()
+            })
+    };
+    if has_containers && plane.overrides.iter().any(changes_images) {
+        return Vec::new();
+    }
+    let finding = |(at, overrider): &(Cursor<'_>, ImageOverrider)| {
+        let (why, help) = match (overrider.component.as_str(), overrider.operator.as_str()) {
+            _ if overrider.predicate.is_none() && !has_containers => (
+                "none of the selected objects has containers".to_owned(),
+                "name the image with `predicate.path`, or correct the `resourceSelectors`",
+            ),
+            ("Registry", "remove") => {
+                ("no image has a registry".to_owned(), "remove the overrider, or correct its `component`")
+            }
+            ("Tag", "remove") => (
+                "no image has a tag or a digest".to_owned(),
+                "remove the overrider, or correct its `component`",
+            ),
+            _ => ("the images have its value already".to_owned(), "correct its value, or remove it"),
+        };
+        let message = format!(
+            "`imageOverrider` ({} {}) changes no image: {why}",
+            overrider.operator, overrider.component
+        );
+        no_effect(policy.object, at, message, help)
+    };
+    all.iter().zip(&works).filter(|(_, works)| !**works).map(|(one, _)| finding(one)).collect()
 }
 
 fn no_effect(

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::decide::Decision;
-use super::effective_policy::unreadable;
+use super::effective_policy::{Replacement, replacements, unreadable};
 use super::policies::Policy;
 use super::{KubeAdmiralPlane, followers, keys};
 use federate_dialect::{Placement, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// The finding about a template that is not scheduled.
@@ -37,6 +37,21 @@ pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>
         );
     }
     findings
+}
+
+/// The annotations of a template that take the place of fields of its policy.
+pub(super) fn replaced_policy(template: &Object, policy: Option<&ObjectRef>) -> Vec<Finding> {
+    let Some(policy) = policy else { return Vec::new() };
+    let finding = |one: Replacement| {
+        let message = format!(
+            "the annotation {} of {} replaces `{}` of {policy}",
+            one.annotation, template.id, one.field
+        );
+        let help =
+            "remove the annotation if the policy should decide, or change the policy for all of its objects";
+        Finding::warning("replaces-policy", template, message).at(one.pointer()).help(help)
+    };
+    replacements(template).into_iter().map(finding).collect()
 }
 
 /// The clusters with unknown free resources among those between which a policy divides replicas by free resources.

@@ -171,6 +171,40 @@ fn whole(template: &Object, key: &str) -> Option<i64> {
     i64::from_str(template.annotation(key)?).ok().filter(|n| *n >= 0)
 }
 
+/// An annotation of a template that takes the place of a field of its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Replacement {
+    /// The annotation.
+    pub(super) annotation: &'static str,
+    /// The field in the policy's `spec`.
+    pub(super) field: &'static str,
+}
+
+impl Replacement {
+    /// The place of the annotation in the template.
+    pub(super) fn pointer(self) -> String {
+        format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(self.annotation))
+    }
+}
+
+/// The annotations that take the place of fields of the policy. Those that cannot be read do not.
+pub(super) fn replacements(template: &Object) -> Vec<Replacement> {
+    const ALL: [(&str, &str); 7] = [
+        (keys::SCHEDULING_MODE, "schedulingMode"),
+        (keys::STICKY, "reschedulePolicy.disableRescheduling"),
+        (keys::CLUSTER_SELECTOR, "clusterSelector"),
+        (keys::AFFINITY, "clusterAffinity"),
+        (keys::TOLERATIONS, "tolerations"),
+        (keys::MAX_CLUSTERS, "maxClusters"),
+        (keys::PLACEMENTS, "placement"),
+    ];
+    let unreadable = unreadable(template);
+    let is_read =
+        |key: &str| template.annotation(key).is_some() && unreadable.iter().all(|(other, _)| *other != key);
+    let read = ALL.into_iter().filter(|(annotation, _)| is_read(annotation));
+    read.map(|(annotation, field)| Replacement { annotation, field }).collect()
+}
+
 /// The annotations that cannot be read, with the reason.
 pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
     let json_error = |key: &'static str| {

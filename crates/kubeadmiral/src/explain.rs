@@ -1,6 +1,7 @@
 //! Explains a placement: the policy, the filter that refused each cluster, scores, weights.
 
 use super::decide::Decision;
+use super::effective_policy::replacements;
 use super::memory::Memory;
 use super::schedule::Trace;
 use super::{KubeAdmiralPlane, NAME};
@@ -42,6 +43,15 @@ fn policy_words(plane: &KubeAdmiralPlane<'_>, placement: &Placement) -> Vec<Stri
     match placement.policy.as_ref().map(|id| (id, plane.policies.get(id))) {
         Some((id, Some(policy))) => {
             words.push(format!("{id} ({}) is named by the template's label", policy.object.origin));
+            if let Some(template) = plane.template(&placement.object) {
+                words.extend(replacements(&template.object).into_iter().map(|one| {
+                    let at = plane.repo.locate(&template.object.origin, &one.pointer());
+                    format!(
+                        "the annotation {} ({}:{}) replaces the policy's {}",
+                        one.annotation, template.object.origin.file, at.line, one.field
+                    )
+                }));
+            }
         }
         Some((id, None)) => words.push(format!("{id} is named by the template's label, but does not exist")),
         None => words.push("the template names no policy".to_owned()),

@@ -180,6 +180,7 @@ const STATUS_THRESHOLD: i64 = 100;
 
 /// `KubeAdmiral`'s control plane over one repo.
 struct KubeAdmiralPlane<'a> {
+    repo: &'a Repo,
     templates: &'a [Template],
     clusters: &'a [Cluster],
     members: Vec<Member<'a>>,
@@ -227,6 +228,7 @@ impl<'a> KubeAdmiralPlane<'a> {
         let templates = repo.templates.as_slice();
         let snapshot = Clusters::of(repo, clusters);
         Self {
+            repo,
             templates,
             clusters,
             members: Member::all(clusters),
@@ -320,6 +322,14 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
 
     fn stated_replicas(&self, object: &Object) -> Option<i64> {
         self.types.get(&object.id.api_version, &object.id.kind)?.replicas_of(&object.body)
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        let replaced = |template: &Template| {
+            let policy = policies::named(&template.object).filter(|id| self.policies.get(id).is_some());
+            advice::replaced_policy(&template.object, policy.as_ref())
+        };
+        self.templates.par_iter().flat_map_iter(replaced).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {

@@ -1,7 +1,7 @@
 //! What `KubeAdmiral`'s objects, and the labels and annotations of templates, refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{Name, Reference};
+use federate_dialect::references::{Name, OtherKind, Reference};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -23,6 +23,7 @@ pub(super) fn of(object: &Object) -> References {
                 namespace: None,
                 name,
                 consequence: "nothing that names the policy is scheduled",
+                other: None,
             }));
         }
         (GROUP, "OverridePolicy" | "ClusterOverridePolicy") => {
@@ -76,7 +77,14 @@ fn template(all: &mut References, object: &Object, metadata: &Cursor<'_>) {
             continue;
         }
         let consequence = "the object is not scheduled until the policy exists";
-        all.objects.push(Reference { group: GROUP, kind, namespace, name, consequence });
+        let other = if namespaced {
+            let help = "name it with the label `kubeadmiral.io/cluster-propagation-policy-name`";
+            OtherKind { kind: "ClusterPropagationPolicy", namespace: None, help }
+        } else {
+            let help = "name it with the label `kubeadmiral.io/propagation-policy-name`";
+            OtherKind { kind: "PropagationPolicy", namespace: object.id.namespace.clone(), help }
+        };
+        all.objects.push(Reference { group: GROUP, kind, namespace, name, consequence, other: Some(other) });
     }
     // An annotation contains a document of its own, in which the names have no place.
     let annotation = metadata.field("annotations").field(keys::PLACEMENTS);

@@ -1,7 +1,7 @@
 //! What `KubeFleet`'s objects refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{ClusterProperty, Name, Reference, Requirement, Selector};
+use federate_dialect::references::{ClusterProperty, Name, OtherKind, Reference, Requirement, Selector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -91,7 +91,21 @@ fn overridden(all: &mut References, object: &Object, placement: &Cursor<'_>) {
     let namespaced = placement.field("scope").text() == "Namespaced";
     let namespace = object.id.namespace.as_deref().filter(|_| namespaced);
     let consequence = "the override applies to nothing";
-    all.objects.extend(placement_name(namespace, &placement.field("name"), consequence));
+    let other = match (namespaced, object.id.namespace.as_ref()) {
+        (_, None) => None,
+        (true, _) => Some(OtherKind {
+            kind: "ClusterResourcePlacement",
+            namespace: None,
+            help: "write `scope: Cluster`, or leave `scope` out, to name it",
+        }),
+        (false, Some(own)) => Some(OtherKind {
+            kind: "ResourcePlacement",
+            namespace: Some(own.clone()),
+            help: "add `scope: Namespaced` to name it; the default is `Cluster`",
+        }),
+    };
+    let reference = placement_name(namespace, &placement.field("name"), consequence);
+    all.objects.extend(reference.map(|reference| Reference { other, ..reference }));
 }
 
 fn run(all: &mut References, object: &Object, spec: &Cursor<'_>) {
@@ -105,6 +119,7 @@ fn run(all: &mut References, object: &Object, spec: &Cursor<'_>) {
         namespace: namespace.map(str::to_owned),
         name,
         consequence,
+        other: None,
     }));
 }
 
@@ -115,7 +130,14 @@ fn placement_name(
 ) -> Option<Reference> {
     let kind = if namespace.is_some() { "ResourcePlacement" } else { "ClusterResourcePlacement" };
     let namespace = namespace.map(str::to_owned);
-    Some(Reference { group: PLACEMENT_GROUP, kind, namespace, name: Name::at(name)?, consequence })
+    Some(Reference {
+        group: PLACEMENT_GROUP,
+        kind,
+        namespace,
+        name: Name::at(name)?,
+        consequence,
+        other: None,
+    })
 }
 
 /// The selectors in a list of a placement or override. Those of a namespaced object select in its namespace.

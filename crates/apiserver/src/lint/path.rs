@@ -17,7 +17,18 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
     }
     let (mut ty, mut at) = (Some(&kind.schema), Some(object));
     let (mut fixed, mut changed) = (String::new(), false);
-    for token in path.split('/').skip(1) {
+    let tokens: Vec<&str> = path.split('/').skip(1).collect();
+    let mut parent = None;
+    for (number, token) in tokens.iter().enumerate() {
+        if let Some(Type::Map { value, .. }) = ty.map(Type::resolve)
+            && is_scalar(value.resolve())
+            && let Some(help) = escaped(&fixed, tokens.get(number..).unwrap_or_default())
+        {
+            return Some(help);
+        }
+        if at.is_none() && parent.is_none() {
+            parent = Some(fixed.clone());
+        }
         let mut key = unescape(token).into_owned();
         let mut below = None;
         match ty.map(Type::resolve) {
@@ -52,8 +63,44 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
     if changed {
         return Some(format!("did you mean `{fixed}`?"));
     }
+    if let Some(parent) = parent {
+        return Some(format!(
+            "the object has no `{parent}`, in which the field would be: add that as a whole first"
+        ));
+    }
     at.is_none()
         .then(|| "the object does not set the field: add it instead of replacing or removing it".to_owned())
+}
+
+/// Whether values of a type have no fields.
+fn is_scalar(ty: &Type) -> bool {
+    matches!(ty, Type::Text | Type::Number | Type::Boolean | Type::Quantity | Type::IntOrString)
+}
+
+/// What to do about a path to a label or an annotation whose key is not written as JSON pointers are.
+pub fn near_metadata_path(path: &str) -> Option<String> {
+    ["/metadata/labels", "/metadata/annotations"].into_iter().find_map(|map| {
+        let key: Vec<&str> = path.strip_prefix(map)?.strip_prefix('/')?.split('/').collect();
+        escaped(map, &key)
+    })
+}
+
+/// The correction of a key below `map` that is not written as JSON pointers are; `None` if it is.
+fn escaped(map: &str, tokens: &[&str]) -> Option<String> {
+    let written = tokens.join("/");
+    let quotes = |c: char| matches!(c, '"' | '\'' | '`' | '[' | ']');
+    let key = tokens.iter().map(|token| unescape(token)).collect::<Vec<_>>().join("/");
+    let key = escape(key.trim_matches(quotes)).into_owned();
+    if key == written {
+        return None;
+    }
+    let why = match (tokens.len() > 1, written.starts_with(quotes) || written.ends_with(quotes)) {
+        (true, false) => "a `/` in a key is written `~1`",
+        (true, true) => "a `/` in a key is written `~1`, and a key has no quotes",
+        (false, true) => "a key has no quotes",
+        (false, false) => "a `~` in a key is written `~0`",
+    };
+    Some(format!("{why}: did you mean `{map}/{key}`?"))
 }
 
 #[cfg(test)]
@@ -82,6 +129,30 @@ mod tests {
                 Some("the object does not set the field: add it instead of replacing or removing it"),
             ),
             ("/spec/replicas", None),
+            (
+                "/metadata/annotations/lb.example.com/vpc",
+                Some(
+                    "a `/` in a key is written `~1`: did you mean `/metadata/annotations/lb.example.com~1vpc`?",
+                ),
+            ),
+            (
+                "/spec/template/spec/nodeSelector/\"kubernetes.io/os\"",
+                Some(
+                    "a `/` in a key is written `~1`, and a key has no quotes: did you mean \
+                     `/spec/template/spec/nodeSelector/kubernetes.io~1os`?",
+                ),
+            ),
+            ("/metadata/labels/'a'", Some("a key has no quotes: did you mean `/metadata/labels/a`?")),
+            (
+                "/metadata/labels/a~b",
+                Some("a `~` in a key is written `~0`: did you mean `/metadata/labels/a~0b`?"),
+            ),
+            (
+                "/metadata/annotations/lb.example.com~1vpc",
+                Some(
+                    "the object has no `/metadata/annotations`, in which the field would be: add that as a whole first",
+                ),
+            ),
             ("/spec/wholly", None),
         ] {
             assert_eq!(near_path(kind, &object, path).as_deref(), want, "{path}");

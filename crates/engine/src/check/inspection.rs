@@ -11,7 +11,7 @@ use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
 use super::releases::Releases;
-use super::{overrides, templates};
+use super::{overrides, templates, workloads};
 use crate::Engine;
 
 /// The result of [`Engine::inspect`].
@@ -20,7 +20,7 @@ pub struct Inspection {
     /// Errors and warnings of the control planes about the manifests, as in
     /// [`Rendering::findings`](crate::Rendering::findings), in the order of the plan.
     pub findings: Vec<Finding>,
-    /// Fields and values with which overrides make manifests that API servers drop or refuse.
+    /// Fields and values with which overrides make manifests that API servers drop or refuse, and Jobs that run again.
     pub mistakes: BTreeSet<Finding>,
     /// The override policies that apply to a manifest, and whether they change any.
     overrides: BTreeMap<ObjectRef, bool>,
@@ -63,6 +63,12 @@ impl Engine<'_> {
                         all.mistakes
                             .extend(overrides::broken(self.repo, &kinds, &wrapped, object, &rendered));
                         all.mistakes.extend(overrides::unserved(self.repo, &kinds, &releases, object, sent));
+                        all.mistakes.extend(workloads::runs_again(
+                            self.repo,
+                            &wrapped,
+                            object,
+                            &rendered.body,
+                        ));
                         rendered.changes.into_iter().for_each(|change| all.count(change));
                     }
                     Err(Withheld { finding, .. }) => all.findings.extend(finding),
@@ -76,7 +82,26 @@ impl Engine<'_> {
 
     /// Reports override policies that change no manifest.
     pub fn unused_overrides(&self, inspection: &Inspection) -> Vec<Finding> {
+        let failed: Vec<&Finding> =
+            inspection.findings.iter().filter(|finding| finding.code == "override-failed").collect();
+        let has_failed: BTreeSet<String> =
+            failed.iter().filter_map(|finding| finding.origin.as_ref()).map(ToString::to_string).collect();
+        let namespaces: BTreeSet<Option<&str>> = failed
+            .iter()
+            .filter_map(|finding| finding.object.as_ref())
+            .map(|object| object.namespace.as_deref())
+            .collect();
+        // Where an override fails, the others of the same object are not counted.
+        let may_apply_there = |policy: &ObjectRef| match policy.namespace.as_deref() {
+            None => !failed.is_empty(),
+            namespace => namespaces.contains(&namespace),
+        };
         let all = self.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
+        let all = all.filter(|claimed| {
+            let known = inspection.overrides.contains_key(&claimed.object.id);
+            !has_failed.contains(&claimed.object.origin.to_string())
+                && (known || !may_apply_there(&claimed.object.id))
+        });
         let unused = all.filter_map(|claimed| {
             let (why, help) = match inspection.overrides.get(&claimed.object.id) {
                 Some(true) => return None,

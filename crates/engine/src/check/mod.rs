@@ -13,6 +13,7 @@ use federate_repo::Role;
 
 use super::Engine;
 
+mod annotations;
 mod builtin;
 mod clusters;
 mod inspection;
@@ -82,9 +83,19 @@ impl Engine<'_> {
             &|| overrides::containers(self.repo, &references),
             &|| builtin::unserved(self.repo, &kinds, &releases),
             &|| scopes::assumed(self.repo, plan),
+            &|| annotations::too_large(self.repo),
         ];
         found.par_extend(passes.par_iter().flat_map(|pass| pass()));
         unplaced::blame_errors(found);
+        // An override whose placement is missing is not also reported as unused.
+        let dangling: BTreeSet<ObjectRef> = found
+            .iter()
+            .filter(|one| one.code == "unknown-reference")
+            .filter_map(|one| one.object.clone())
+            .collect();
+        found.retain(|one| {
+            one.code != "unused-override" || one.object.as_ref().is_none_or(|id| !dangling.contains(id))
+        });
         found.extend(releases::unknown(self.repo));
         found.extend(misspelt);
         let refused: BTreeSet<ObjectRef> = found

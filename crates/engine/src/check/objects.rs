@@ -24,8 +24,23 @@ pub(super) fn missing(repo: &Repo, references: &[(&Object, References)]) -> Vec<
             "there is no {} `{}`{place}: {}",
             reference.kind, reference.name.name, reference.consequence
         );
+        let is_other = |id: &&ObjectRef| {
+            reference.other.as_ref().is_some_and(|other| {
+                id.group() == reference.group
+                    && id.kind == other.kind
+                    && id.namespace == other.namespace
+                    && id.name == reference.name.name
+            })
+        };
+        let other = repo.claimed.iter().map(|claimed| &claimed.object.id).find(is_other);
         let names = distinct(ids().map(|id| id.name.as_str()));
-        let help = instead(&reference.name.name, &names, &format!("{}{place}", reference.kind));
+        let instead_of_it = |id: &ObjectRef| {
+            let help = reference.other.as_ref().map(|other| other.help).unwrap_or_default();
+            format!("the repo has the {id}: {help}")
+        };
+        let help = other.map(instead_of_it);
+        let help = help
+            .unwrap_or_else(|| instead(&reference.name.name, &names, &format!("{}{place}", reference.kind)));
         found.push(
             Finding::warning("unknown-reference", object, message).at(&reference.name.pointer).help(help),
         );

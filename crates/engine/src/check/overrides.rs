@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use federate_apiserver::lint::{Problem, is_plain, near_path};
+use federate_apiserver::lint::{Problem, is_plain, near_metadata_path, near_path};
 use federate_dialect::{ClusterNames, OverrideChange, References, Rendered};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
@@ -154,7 +154,7 @@ pub(super) fn suggest(
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.template(id).map(|template| template.object.body.clone());
         let body = template.or_else(|| template_of(repo, own?, id));
-        body.and_then(|body| near_path(kinds.get(&body)?, &body, path))
+        body.and_then(|body| near_path(kinds.get(&body)?, &body, path)).or_else(|| near_metadata_path(path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))
     };

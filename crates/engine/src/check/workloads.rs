@@ -57,6 +57,34 @@ pub(super) fn missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> 
     repo.templates.par_iter().flat_map_iter(|template| -> Vec<Finding> { of(&template.object) }).collect()
 }
 
+/// The finding about a Job that its cluster deletes when it has finished, so that the next apply creates it again. `body`
+/// is a manifest: some control planes leave the field out. `wrapped` has the federated objects by the objects that they
+/// are for.
+pub(super) fn runs_again(
+    repo: &Repo,
+    wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
+    object: &ObjectRef,
+    body: &Value,
+) -> Option<Finding> {
+    const FIELD: &str = "/spec/ttlSecondsAfterFinished";
+    if object.kind != "Job" || object.group() != "batch" {
+        return None;
+    }
+    let seconds = body.pointer(FIELD).filter(|value| !value.is_null())?;
+    let template = repo.template(object).map(|template| (&template.object, FIELD.to_owned()));
+    let (source, pointer) = template.or_else(|| {
+        let own = wrapped.get(object)?;
+        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == **own)?;
+        Some((&claimed.object, format!("/spec/template{FIELD}")))
+    })?;
+    let message = format!(
+        "the cluster deletes {object} {seconds} seconds after it has finished, and the next apply runs it again"
+    );
+    let help =
+        "remove `ttlSecondsAfterFinished`, or use a CronJob for a task that is meant to run more than once";
+    Some(Finding::warning("job-runs-again", source, message).at(&pointer).help(help))
+}
+
 /// The names of objects, by kind and namespace.
 type Names<'r> = BTreeMap<(&'r str, Option<&'r str>), BTreeSet<&'r str>>;
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Baseline, Event, Scenario, Selection, Timeline, TimelineOptions};
 use crate::{Engine, Settings};
 use federate_dialect::{Plan, Previous};
-use federate_kubernetes::{Cluster, ClusterName};
+use federate_kubernetes::{Cluster, ClusterName, Taint};
 use federate_repo::{Repo, Role};
 
 /// Why nothing moves in a scenario.
@@ -75,12 +75,31 @@ impl Scenario {
             let help = "`federate plan` shows what is placed where".to_owned();
             return reason(UnmovedReason::NothingPlaced, 0, "nothing is placed there", help);
         }
+        let removal = self.as_removal();
+        let is_unready = |cluster: &&Cluster| cluster.not_ready(baseline.now()).is_some();
+        if let Some(removal) = removal.as_ref().filter(|_| hit.iter().all(is_unready)) {
+            let moved = removal.run(baseline, options)?.moved();
+            let help = format!("with `--remove` in place of `--lose`, {}", objects_move(moved));
+            let summary = "the clusters were not ready before, so nothing there counts as running";
+            return reason(UnmovedReason::NotReadyBefore, moved, summary, help);
+        }
         let failing = TimelineOptions { failover: true, ..options };
         if strikes_any && !options.failover {
             let moved = self.run(baseline, failing)?.moved();
             if moved > 0 {
                 let help = format!("with `--gates Failover=true`, {}", objects_move(moved));
                 return reason(UnmovedReason::GateOff, moved, "the feature gate Failover is off", help);
+            }
+            if let Some((tainted, option)) = self.with_taint() {
+                let moved = tainted.run(baseline, failing)?.moved();
+                if moved > 0 && tainted.run(baseline, options)?.moved() == 0 {
+                    let help = format!(
+                        "with `--gates Failover=true {option}`, {}{}",
+                        objects_move(moved),
+                        self.advice()
+                    );
+                    return reason(UnmovedReason::GateOff, moved, "the feature gate Failover is off", help);
+                }
             }
         }
         if let Some(repo) = self.may_be_tolerated().then(|| without_tolerations(baseline.repo)).flatten() {
@@ -97,15 +116,10 @@ impl Scenario {
                 return reason(UnmovedReason::Tolerated, moved, "the policies tolerate the taints", help);
             }
         }
-        if let Some(removal) = self.as_removal() {
+        if let Some(removal) = removal {
             let moved = removal.run(baseline, options)?.moved();
             if moved > 0 {
                 let help = format!("with `--remove` in place of `--lose`, {}", objects_move(moved));
-                let is_unready = |cluster: &&Cluster| cluster.not_ready(baseline.now()).is_some();
-                if hit.iter().all(is_unready) {
-                    let summary = "the clusters were not ready before, so nothing there counts as running";
-                    return reason(UnmovedReason::NotReadyBefore, moved, summary, help);
-                }
                 return reason(UnmovedReason::Kept, moved, "the schedulers keep what they have placed", help);
             }
         }
@@ -139,6 +153,27 @@ impl Scenario {
         has_lost.then(|| Self { events: self.events.iter().map(removed).collect() })
     }
 
+    /// The scenario in which the lost clusters also get a taint that evicts, with the option for it; `None` if it loses
+    /// none.
+    fn with_taint(&self) -> Option<(Self, String)> {
+        let taint = Taint { key: "outage".to_owned(), value: String::new(), effect: "NoExecute".to_owned() };
+        let lost: Vec<&Selection> = self
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Lose(selection) => Some(selection),
+                _ => None,
+            })
+            .collect();
+        let example = match lost.first()? {
+            Selection::Named(name) => format!("--taint {name}=outage:NoExecute"),
+            selection @ Selection::Matching(..) => format!("--taint '({selection})=outage:NoExecute'"),
+        };
+        let taints = lost.into_iter().map(|selection| Event::Taint(selection.clone(), taint.clone()));
+        Some((Self { events: taints.chain(self.events.iter().cloned()).collect() }, example))
+    }
+
+    /// What else can be tried.
     fn advice(&self) -> &'static str {
         if self.as_removal().is_some() { "; `--remove` shows what moves when the cluster leaves" } else { "" }
     }

@@ -8,7 +8,7 @@ use federate_kubernetes::patch;
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
-pub(super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<(), String> {
+pub(in super::super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<(), String> {
     let paths = match &overrider.predicate {
         Some(predicate) => vec![predicate.path.clone()],
         None => super::lists::containers_path(manifest)

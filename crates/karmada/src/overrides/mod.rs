@@ -21,6 +21,7 @@ mod field;
 mod image;
 mod lists;
 
+pub(super) use image::apply as change_images;
 pub(super) use lists::containers_path;
 
 /// A rule that cannot be applied: where in its policy, and why.

@@ -6,6 +6,7 @@
 use super::version::{Admission, Behaviour};
 use federate_kubernetes::schema::{Cursor, Refusals, check_by, similar};
 use federate_kubernetes::{Finding, Object, kinds};
+pub(super) use overrides::REFUSED_OVERRIDERS;
 
 mod cluster;
 mod overrides;

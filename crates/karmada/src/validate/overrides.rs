@@ -7,7 +7,7 @@ use federate_kubernetes::selector::{invalid_key, invalid_value};
 
 /// The overriders of the old form that count as such beside `overrideRules`. `fieldOverrider` was
 /// added later and does not: Karmada accepts and ignores it.
-const OLD: [&str; 6] = [
+pub(in super::super) const REFUSED_OVERRIDERS: [&str; 6] = [
     "plaintext",
     "imageOverrider",
     "commandOverrider",
@@ -36,7 +36,7 @@ fn old_form(refusals: &mut Refusals<'_>, target: &Cursor<'_>, overriders: &Curso
     if target.present() {
         refusals.add(target, "the spec's own `targetCluster` and `overrideRules` exclude each other", help);
     }
-    if OLD.iter().any(|key| overriders.field(key).filled()) {
+    if REFUSED_OVERRIDERS.iter().any(|key| overriders.field(key).filled()) {
         refusals.add(overriders, "the spec's own `overriders` and `overrideRules` exclude each other", help);
     }
 }
