@@ -195,7 +195,7 @@ fn a_secret_in_clear_is_named_before_it_is_committed() {
         "secret.yaml",
         format!("{}sops: {{version: '3'}}\n", secret.replace("hunter2", "'ENC[AES256_GCM]'")),
     );
-    repo.run("check").code(0);
+    repo.run("check").code(1);
 }
 
 #[test]
