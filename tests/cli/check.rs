@@ -43,7 +43,7 @@ spec:
 #[test]
 fn two_templates_of_one_identity_name_both_places() {
     let repo = Sandbox::web();
-    repo.write("again.yaml", repo.read("web.yaml"));
+    repo.write("again.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 5"));
     let ran = repo.run("check").code(2);
     assert!(ran.out.contains("again.yaml:1") && ran.out.contains("web.yaml:1"), "{}", ran.out);
 }

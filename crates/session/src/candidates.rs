@@ -7,7 +7,7 @@ use federate_dialect::{Placement, Plan};
 use federate_engine::Engine;
 use federate_kubernetes::{Labels, Object, ObjectRef};
 use federate_repo::config::Unplaced;
-use federate_repo::{Claimed, Repo, Template};
+use federate_repo::{Repo, Template};
 
 use crate::Session;
 
@@ -30,12 +30,8 @@ fn selected_by(object: &Object) -> SelectedBy {
 }
 
 impl Session {
-    /// What would place each of these objects if it were a template. `bundles` take part like objects of the repo.
-    pub(crate) fn place_candidates(
-        &self,
-        objects: &[&Object],
-        bundles: &[&Claimed],
-    ) -> (Vec<Option<CandidatePlacement>>, Vec<Option<CandidatePlacement>>) {
+    /// What would place each of these objects if it were a template.
+    pub(crate) fn place_candidates(&self, objects: &[&Object]) -> Vec<Option<CandidatePlacement>> {
         let mut layers: Vec<BTreeMap<&ObjectRef, &Object>> = Vec::new();
         let mut layer_of: BTreeMap<SelectedBy, usize> = BTreeMap::new();
         let mut definitions: BTreeMap<&ObjectRef, usize> = BTreeMap::new();
@@ -57,15 +53,8 @@ impl Session {
             layer_of.insert(key, *count);
             *count += 1;
         }
-        if layers.is_empty() && !bundles.is_empty() {
-            layers.push(BTreeMap::new());
-        }
-        let with_bundles = |index: usize| if index == 0 { bundles } else { &[] };
-        let plans = layers
-            .iter()
-            .enumerate()
-            .map(|(index, layer)| self.plan_with(layer, with_bundles(index), index == 0));
-        let plans: Vec<Plan> = plans.collect();
+        let plans: Vec<Plan> =
+            layers.iter().enumerate().map(|(index, layer)| self.plan_with(layer, index == 0)).collect();
         let placed = |object: &&Object| {
             let layer = layer_of.get(&selected_by(object));
             match layer {
@@ -73,26 +62,12 @@ impl Session {
                 None => plans.iter().find_map(|plan| self.placed_in(plan, &object.id)),
             }
         };
-        let of_bundle = |bundle: &&Claimed| {
-            let id = &bundle.object.id;
-            let row = plans
-                .first()?
-                .placements
-                .iter()
-                .find(|row| row.object == *id || row.policy.as_ref() == Some(id))?;
-            (!row.clusters.is_empty()).then(|| CandidatePlacement { policy: Some(id.clone()) })
-        };
-        (objects.iter().map(placed).collect(), bundles.iter().map(of_bundle).collect())
+        objects.iter().map(placed).collect()
     }
 
     /// The plan of the repo with more templates. Without `everything`, only the Namespaces of the repo are kept, which
     /// policies may select with their content.
-    fn plan_with(
-        &self,
-        candidates: &BTreeMap<&ObjectRef, &Object>,
-        bundles: &[&Claimed],
-        everything: bool,
-    ) -> Plan {
+    fn plan_with(&self, candidates: &BTreeMap<&ObjectRef, &Object>, everything: bool) -> Plan {
         let repo = self.repo();
         let is_kept = |template: &&Template| {
             let id = &template.object.id;
@@ -102,10 +77,7 @@ impl Session {
         let new = candidates.values().map(|object| Template { object: (*object).clone(), per_cluster: None });
         templates.extend(new);
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-        let mut claimed: Vec<Claimed> = repo.claimed.clone();
-        claimed.extend(bundles.iter().map(|bundle| (*bundle).clone()));
-        claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-        claimed.dedup_by(|a, b| a.object.id == b.object.id);
+        let claimed = repo.claimed.clone();
         let repo = Repo { config: repo.config.clone(), claimed, templates, ..Repo::default() };
         Engine::new(self.dialects(), &repo, self.clusters(), self.settings()).placements()
     }

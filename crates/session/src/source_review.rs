@@ -67,9 +67,9 @@ impl Session {
         let mut reviews: Vec<BuildReview<'_>> =
             builds.iter().map(|build| BuildReview::new(build, &provided)).collect();
         let objects: Vec<&Object> = reviews.iter().flat_map(|review| &review.objects).copied().collect();
-        let bundles: Vec<&Claimed> = builds.iter().flat_map(|build| &build.bundles).collect();
-        let (placed, bundled) = self.place_candidates(&objects, &bundles);
-        let (mut placed, mut bundled) = (placed.into_iter(), bundled.into_iter());
+        let mut placed = self.place_candidates(&objects).into_iter();
+        let claimed: BTreeSet<&ObjectRef> =
+            self.repo().claimed.iter().map(|claimed| &claimed.object.id).collect();
         let previous = &self.settings().previous;
         for review in &mut reviews {
             for object in &review.objects {
@@ -81,11 +81,10 @@ impl Session {
                     review.placed.push((&object.id, placement));
                 }
             }
-            for bundle in &review.build.bundles {
-                if let Some(placement) = bundled.next().flatten() {
-                    review.placed.push((&bundle.object.id, placement));
-                }
-            }
+            // An object that contains its placement needs no policy.
+            let bundles = review.build.bundles.iter().map(|bundle| &bundle.object.id);
+            let missing = bundles.filter(|id| !claimed.contains(id));
+            review.placed.extend(missing.map(|id| (id, CandidatePlacement { policy: None })));
         }
         reviews.iter().filter_map(|review| review.finding(self.repo().config.unplaced)).collect()
     }
@@ -123,8 +122,7 @@ impl Session {
     fn review_duplicates(&self) -> Vec<Finding> {
         let duplicates = &self.repo().duplicates;
         let different: Vec<&Object> = duplicates.iter().flat_map(|duplicate| &duplicate.different).collect();
-        let (placed, _) = self.place_candidates(&different, &[]);
-        let mut placed = placed.into_iter();
+        let mut placed = self.place_candidates(&different).into_iter();
         let mut findings = Vec::new();
         let mut harmless: BTreeMap<DuplicateCause, Vec<&Duplicate>> = BTreeMap::new();
         for duplicate in duplicates {
@@ -361,7 +359,7 @@ impl<'r> BuildReview<'r> {
         let by = match &first.policy {
             Some(policy) => policy.to_string(),
             None if unplaced == Unplaced::Everywhere => "`unplaced: everywhere`".to_owned(),
-            None => "their rules".to_owned(),
+            None => "their own rules".to_owned(),
         };
         let (it, is) = if self.placed.len() == 1 { ("it", "is") } else { ("they", "are") };
         let is_unlisted = |id: &ObjectRef| self.build.unlisted.iter().any(|object| object.id == *id);
