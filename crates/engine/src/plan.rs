@@ -13,6 +13,9 @@ use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::Role;
 use federate_repo::config::Unplaced;
 
+/// The comparisons of templates that no policy places with selectors, to find out which policy nearly selects them.
+const MAX_COMPARISONS: usize = 2_000_000;
+
 /// A plan, with the findings of planning.
 #[derive(Clone, Debug)]
 pub struct Planned {
@@ -209,9 +212,13 @@ impl Engine<'_> {
         let planes = self.planes.iter();
         let unfollowed =
             planes.flat_map(|(_, plane)| plane.unfollowed(unmatched, &plan.placements)).collect();
-        let (unplaced, defined) = (Unselected::new(self, findings, unfollowed), Defined::new(self.repo));
-        let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
         let everywhere = self.repo.config.unplaced == Unplaced::Everywhere;
+        // Where it decides nothing, what is near is searched among as many selectors as can be compared with all of them.
+        let max_selectors =
+            if everywhere { usize::MAX } else { (MAX_COMPARISONS / unmatched.len()).max(100) };
+        let unplaced = Unselected::new(self, findings, unfollowed, max_selectors);
+        let defined = Defined::new(self.repo);
+        let templates = unmatched.par_iter().filter_map(|id| self.repo.template(id));
         let why = |object| {
             if let Some(finding) = self.misspelt(&defined, object) {
                 return NotPlaced { object, finding, claimed: true, near: false };

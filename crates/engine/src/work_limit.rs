@@ -21,7 +21,7 @@ const STEPS: u64 = 100_000_000;
 /// The further steps for each byte of the repo.
 const STEPS_PER_BYTE: u64 = 400;
 /// The items of a batch.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 /// The steps of a cluster of a placement, of a value in the memory of a scheduler, and of a change by an override rule.
 const STEPS_PER_CLUSTER: u64 = 20;
 const STEPS_PER_VALUE: u64 = 150;

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn messages_about_a_secret_are_not_repeated() {
         let status = json!({
-            "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
+            "kind": "Status", "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
             "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},
         });
         let fault = |secret: bool| Refusal::read(StatusCode::UNPROCESSABLE_ENTITY, &status, secret).message;

@@ -79,11 +79,12 @@ enum SelectorMatch {
 }
 
 impl<'e> Unplaced<'e> {
-    /// Reads the selectors of the repo's policies, valid or not.
+    /// Reads the selectors of the repo's policies, valid or not. At most `max_selectors` are read.
     pub(crate) fn new(
         engine: &'e Engine<'e>,
         findings: &'e [Finding],
         unfollowed: BTreeMap<ObjectRef, Unfollowed>,
+        max_selectors: usize,
     ) -> Self {
         let policies = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Placement);
         let selectors = policies.flat_map(|claimed| {
@@ -99,7 +100,7 @@ impl<'e> Unplaced<'e> {
         let advice: BTreeSet<&str> = advice.map(Dialect::selected_by).collect();
         Self {
             engine,
-            selectors: selectors.collect(),
+            selectors: selectors.take(max_selectors).collect(),
             in_error: in_error.filter_map(|finding| finding.object.as_ref()).collect(),
             unfollowed,
             advice: match advice.iter().collect::<Vec<_>>().as_slice() {

@@ -15,7 +15,7 @@ use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, Plaint
 use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::Behaviour;
 use federate_kubernetes::patch::{self, Operation};
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::{Cluster, Object, work};
 
 mod field;
 mod image;
@@ -33,6 +33,9 @@ pub(super) struct Failure {
 
 type Result<T> = std::result::Result<T, Failure>;
 
+/// The steps of applying a rule.
+const STEPS_OF_RULE: u64 = 200;
+
 /// One rule of a policy.
 pub(super) struct Rule {
     target: Option<ClusterAffinity>,
@@ -49,6 +52,7 @@ impl Rule {
 
     /// Changes the manifest.
     pub(super) fn apply(&self, manifest: &mut Value) -> Result<()> {
+        work::charge(STEPS_OF_RULE);
         let at = |list: &str, index: usize| format!("{}/{list}/{index}", self.pointer);
         let o = &self.overriders;
         for (index, overrider) in o.image_overrider.iter().enumerate() {
