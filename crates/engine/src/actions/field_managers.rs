@@ -13,6 +13,7 @@ use super::ownership::{PART_OF, entries, is_of_another_tool, is_own};
 use super::{FieldDiff, MANAGER};
 use federate_apiserver::fields::{Element, FieldSet};
 use federate_apiserver::managed::ManagerEntry;
+use federate_apiserver::typed::fields;
 use federate_apiserver::{HandoverScope, Write, field_set, hand_over};
 use federate_dialect::Dialects;
 
@@ -157,7 +158,11 @@ impl FieldManagers {
         let gives = |entry: &ManagerEntry| self.gives(handover, entry, live);
         let former = handover == Handover::FromFormerOwners;
         let named = if former { self.marks(live, body) } else { FieldSet::default() };
-        let stay = staying(live, body);
+        let mut stay = staying(live, body);
+        if target.is_some() {
+            // An apply takes the fields in its body by itself.
+            stay = stay.union(fields(&write.kind.schema, body));
+        }
         hand_over(live, &HandoverScope { gives: &gives, stay: &stay, named: &named, target }, write)
     }
 
