@@ -159,7 +159,7 @@ stage_commit() {
       fi
       ;;
   esac
-  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"})
+  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--branch-path=$folder"})
   [ "$push" = false ] || arguments+=(--push=origin)
   author
   deploy_key

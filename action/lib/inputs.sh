@@ -71,6 +71,11 @@ read_inputs() {
   unset INPUT_TOKEN
   # Blanks and line ends separate; `read` reports the end of its input as a failure.
   read -r -d '' -a more <<<"${INPUT_ARGS:-}" || true
+  local folder
+  while IFS= read -r folder; do
+    folder=${folder%$'\r'}
+    [ -z "${folder//[[:space:]]/}" ] || more+=("--path=$folder")
+  done <<<"${INPUT_FOLDERS:-}"
   boolean push "$push"
   boolean comment "$comment"
   command -v jq >/dev/null 2>&1 || fail "jq is not installed on this runner, and the action needs it"

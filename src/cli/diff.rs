@@ -111,11 +111,12 @@ impl Diff {
             None => later.source(),
         };
         let memory = self.args.memory(None)?;
-        let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
+        let [earlier, later] = self.args.selection().of_sides(&self.args.repo, [earlier, later.source()])?;
+        let from = self.args.session_by(earlier, memory, &self.from_version)?;
         // Two releases that decide from scratch have no memory.
         let forgets = self.args.fresh && base.is_none();
         let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
-        let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
+        let to = self.args.session_by(later, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
         let names = self.names(&range, base.as_ref());
         self.report_errors(&names.0, &from, &to);

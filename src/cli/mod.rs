@@ -32,6 +32,7 @@ mod progress;
 mod release;
 mod render;
 mod revision;
+mod selection;
 mod settings;
 mod snapshot;
 mod stored;

@@ -72,7 +72,9 @@ impl Plan {
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
         }
-        let findings = session.plan_findings();
+        let mut findings = session.plan_findings();
+        // Causes first: without clusters or policies, nothing can be placed.
+        findings.splice(0..0, session.missing());
         let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
         let many = findings.iter().filter(|finding| unmatched(finding)).count();
         if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
+use super::selection::{SelectedSource, SelectionArgs};
 use super::stored::{SnapshotArgs, within};
 use super::{Exit, Fault, progress, say, use_color};
 use federate_control_planes::DIALECTS;
@@ -73,6 +74,9 @@ pub(super) struct RepoArgs {
 
     #[command(flatten)]
     revision: RevisionArgs,
+
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     /// Treat a cluster without `status` as its control plane does: not ready, and serving no API
     ///
@@ -173,7 +177,18 @@ impl RepoArgs {
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
         let place = GitLocation::of(&self.repo).ok()?;
-        self.open().ok()?.provenance(&place).repo(&place)
+        let repo = self.open().ok()?.provenance(&place).repo(&place)?;
+        Some(repo.narrowed_to(&self.paths()))
+    }
+
+    /// The paths of the repo that are read, if not all are.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.selection.paths_in(&self.repo)
+    }
+
+    /// Which files of the repo are read.
+    pub(super) fn selection(&self) -> &SelectionArgs {
+        &self.selection
     }
 
     /// Opens the work tree, or the revision given with `--rev`.
@@ -227,7 +242,11 @@ impl RepoArgs {
     /// Whether an option names files besides the repo.
     #[cfg(feature = "live")]
     pub(super) fn names_files(&self) -> bool {
-        self.previous.is_some() || self.observed.is_some() || self.hosts.is_some() || self.snapshot.is_given()
+        self.previous.is_some()
+            || self.observed.is_some()
+            || self.hosts.is_some()
+            || self.snapshot.is_given()
+            || self.selection.names_file()
     }
 
     /// Whether an option selects the scheduler's memory.
@@ -254,14 +273,14 @@ impl RepoArgs {
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, Fault> {
-        self.session_by(source, output, previous, &[])
+        let read = self.selection.read_options(&self.repo, source, output)?;
+        self.session_by(SelectedSource { source, read }, previous, &[])
     }
 
     /// Like `any_session_of`, but by the rules of these releases, which override all other settings.
     pub(super) fn session_by(
         &self,
-        source: &dyn Source,
-        output: Option<String>,
+        selected: SelectedSource<'_>,
         previous: Plan,
         releases: &[Release],
     ) -> Result<Session, Fault> {
@@ -273,7 +292,7 @@ impl RepoArgs {
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
         let findings = found.chain(unread).collect();
         let options = Options {
-            output,
+            read: selected.read,
             strict_inventory: self.strict_inventory,
             now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,
@@ -290,7 +309,7 @@ impl RepoArgs {
                 .or_else(|| within(&self.repo, self.observed.as_deref()?)),
             ..Options::new(DIALECTS)
         };
-        let session = Session::open(source, options);
+        let session = Session::open(selected.source, options);
         progress::phase("planning");
         Ok(session)
     }

@@ -37,6 +37,7 @@ mod kubefleet;
 mod leaks;
 mod mistakes;
 mod openpgp;
+mod paths;
 mod plan;
 mod render;
 mod revision;

@@ -23,6 +23,7 @@ mod configured;
 mod conflict;
 mod decisions;
 pub mod import;
+mod inventory_draft;
 mod kept;
 mod manifest;
 mod plan;
@@ -32,6 +33,7 @@ pub mod whatif;
 
 pub use check::Inspection;
 pub use decisions::Decisions;
+pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::Planned;
 

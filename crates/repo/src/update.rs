@@ -106,7 +106,8 @@ impl<'r> Interpretation<'r> {
     /// The templates of a changed file.
     fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
+        let is_config = config::FILE_NAMES.contains(&&*file.path) || *file.path == *self.repo.config_path();
+        if is_config || ignore::IGNORE_FILES.contains(&name) {
             return Err("it configures which files are read");
         }
         let below =

@@ -11,7 +11,7 @@ use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
 use federate_repo::config::Unplaced;
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, Source};
 use federate_report::findings;
 
 use crate::lost::{self, LossTimes, Lost};
@@ -29,8 +29,8 @@ const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-ver
 pub struct Options {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
-    /// The output folder within the repo, which is not read.
-    pub output: Option<String>,
+    /// What of the repo is read.
+    pub read: ReadOptions,
     /// Whether a cluster without `status` is taken as its control plane would take it. By default, it counts
     /// as joined, ready and serving every API.
     pub strict_inventory: bool,
@@ -63,7 +63,7 @@ impl Options {
     pub fn new(dialects: Dialects) -> Self {
         Self {
             dialects,
-            output: None,
+            read: ReadOptions::default(),
             strict_inventory: false,
             now: None,
             previous: Plan::default(),
@@ -86,7 +86,7 @@ pub struct Session {
     clusters: Vec<Cluster>,
     settings: Settings,
     errors: Vec<String>,
-    output: Option<String>,
+    read_options: ReadOptions,
     versions: BTreeMap<String, String>,
     snapshot: Option<Arc<Stored>>,
     lost: Option<Lost>,
@@ -116,10 +116,11 @@ impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let dialects = options.dialects;
-        let output = options.output.as_deref();
         let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &dialects),
-            None => federate_repo::load(source, output, &dialects),
+            Some(folder) => {
+                federate_repo::load(&ExcludingSource { source, folder }, &options.read, &dialects)
+            }
+            None => federate_repo::load(source, &options.read, &dialects),
         };
         Self::of(loaded, options)
     }
@@ -134,7 +135,7 @@ impl Session {
     fn of(mut loaded: Loaded<'_>, options: Options) -> Self {
         let Options {
             dialects,
-            output,
+            read: read_options,
             strict_inventory,
             now,
             previous,
@@ -185,7 +186,7 @@ impl Session {
             clusters,
             settings,
             errors,
-            output,
+            read_options,
             versions,
             snapshot,
             lost,
@@ -315,7 +316,7 @@ impl Session {
     fn options(&self) -> Options {
         Options {
             dialects: self.dialects,
-            output: self.output.clone(),
+            read: self.read_options.clone(),
             strict_inventory: self.settings.strict_inventory,
             now: self.settings.now,
             previous: Plan::default(),

@@ -90,7 +90,8 @@ impl LiveArgs {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
             Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
-        Ok(Session::open(&tree, Options::new(DIALECTS)))
+        let read = self.selection.read_options(&self.repo, &tree, None)?;
+        Ok(Session::open(&tree, Options { read, ..Options::new(DIALECTS) }))
     }
 
     fn access(&self) -> Access {
@@ -119,7 +120,9 @@ impl LiveArgs {
             finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
         let repo = GitLocation::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
-        let inventory = self.inventory.inventory(repo.as_ref());
+        let paths = self.selection.paths_in(&self.repo);
+        let repo = repo.map(|repo| repo.narrowed_to(&paths));
+        let inventory = self.inventory.inventory(repo.as_ref(), &paths);
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for live in fetched.found {

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use federate_apiserver::served::Minor;
-use federate_dialect::{Plan, References};
+use federate_dialect::{Dialects, Plan, References};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_repo::Repo;
 
 use super::Engine;
 
@@ -50,7 +51,7 @@ impl Engine<'_> {
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
     /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
     pub fn mistakes(&self, plan: &Plan, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
-        let references: Vec<(&Object, References)> = self.references().collect();
+        let references: Vec<(&Object, References)> = references(self.dialects, self.repo).collect();
         let wrapped = self.wrapped();
         let kinds = templates::Kinds::new(self.repo);
         let defined = Defined::new(self.repo);
@@ -101,18 +102,18 @@ impl Engine<'_> {
         }
         lookalike::lookalike(self.dialects, object).or_else(|| builtin::misspelt(defined, object))
     }
+}
 
-    /// The objects of control planes and the templates, with what they refer to.
-    fn references(&self) -> impl Iterator<Item = (&Object, References)> {
-        let claimed = self.repo.claimed.iter().filter_map(|claimed| {
-            let dialect = self.dialects.get(claimed.dialect)?;
-            Some((&claimed.object, dialect.references(&claimed.object)))
-        });
-        let templates = self.repo.templates.iter().flat_map(|template| {
-            self.dialects.iter().map(|dialect| (&template.object, dialect.references(&template.object)))
-        });
-        claimed.chain(templates).filter(|(_, references)| *references != References::default())
-    }
+/// The objects of control planes and the templates, with what they refer to.
+pub(crate) fn references(dialects: Dialects, repo: &Repo) -> impl Iterator<Item = (&Object, References)> {
+    let claimed = repo.claimed.iter().filter_map(move |claimed| {
+        let dialect = dialects.get(claimed.dialect)?;
+        Some((&claimed.object, dialect.references(&claimed.object)))
+    });
+    let templates = repo.templates.iter().flat_map(move |template| {
+        dialects.iter().map(|dialect| (&template.object, dialect.references(&template.object)))
+    });
+    claimed.chain(templates).filter(|(_, references)| *references != References::default())
 }
 
 /// The help for a name that is not there: the nearest one, or what there is.
