@@ -1,9 +1,12 @@
 //! `federate explain`
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, plan, print, print_value};
+use super::{Exit, Fault, complete, plan, print, print_value};
 use federate_kubernetes::ObjectRef;
 use federate_report::explanation::{self, ExplainedPolicy};
 use federate_session::{Named, Session};
@@ -18,8 +21,8 @@ use federate_session::{Named, Session};
 pub(super) struct Explain {
     /// The object or policy, as KIND/NAME or KIND/NAMESPACE/NAME
     ///
-    /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp.
-    #[arg(value_name = "KIND/NAME")]
+    /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp. KIND NAME works, too.
+    #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(complete::objects))]
     object: String,
 
     /// The namespace, if several namespaces have an object of that name
@@ -32,6 +35,10 @@ pub(super) struct Explain {
 
     #[command(flatten)]
     args: RepoArgs,
+
+    /// REPO, after KIND NAME
+    #[arg(value_name = "REPO", hide = true)]
+    repo_after_name: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -42,7 +49,8 @@ Examples:
   federate explain clusteroverridepolicy/registries examples/repo";
 
 impl Explain {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+    pub(super) fn run(mut self) -> Result<Exit, Fault> {
+        self.read_positionals()?;
         let Some((kind, name)) = self.object.split_once('/') else {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
@@ -58,6 +66,23 @@ impl Explain {
                 }
             }
         }
+    }
+
+    /// Takes `KIND NAME [REPO]` for `KIND/NAME [REPO]`, as in kubectl.
+    fn read_positionals(&mut self) -> Result<(), Fault> {
+        let after = self.repo_after_name.take();
+        if self.object.contains('/') {
+            return match after {
+                Some(word) => Err(Fault::Failed(format!("`{}` is one argument too many", word.display()))),
+                None => Ok(()),
+            };
+        }
+        let is_name = self.args.repo != Path::new(".");
+        if is_name && (after.is_some() || !self.args.repo.is_dir()) {
+            self.object = format!("{}/{}", self.object, self.args.repo.display());
+            self.args.repo = after.unwrap_or_else(|| ".".into());
+        }
+        Ok(())
     }
 
     fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {

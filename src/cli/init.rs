@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::selection::SelectionArgs;
-use super::{Exit, Fault, print};
+use super::{Exit, Fault, print, print_unchanged};
 use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
 use federate_engine::{DraftedInventory, draft_inventory};
@@ -136,7 +136,11 @@ impl Init {
         if !self.dry_run {
             out.push_str(&self.next(&starter, &situation));
         }
-        print(&out)?;
+        if self.dry_run {
+            print_unchanged(&out)?
+        } else {
+            print(&out)?
+        }
         Ok(Exit::Clean)
     }
 

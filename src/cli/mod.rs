@@ -3,7 +3,8 @@
 //! Results go to standard output, everything else to standard error.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use anstream::AutoStream;
@@ -15,12 +16,14 @@ mod apply;
 mod check;
 mod cluster_names;
 mod commit;
+mod complete;
 mod completions;
 mod crash;
 mod diff;
 mod drift;
 mod exit;
 mod explain;
+mod filter;
 mod import;
 mod init;
 #[cfg(feature = "live")]
@@ -39,6 +42,7 @@ mod stored;
 #[cfg(feature = "live")]
 mod sync;
 mod whatif;
+mod wrap;
 
 pub use crash::exit_on_panic;
 pub use exit::Exit;
@@ -106,6 +110,8 @@ enum Command {
 
 /// Runs the command line.
 pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
+    // Answers shells that ask for the values of a word, and ends then.
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -146,8 +152,22 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Prints the result to standard output.
+/// Prints a result for people to standard output: on a terminal, its lines fit the width.
 fn print(text: &str) -> Result<(), Fault> {
+    match terminal_width(&io::stdout()) {
+        Some(width) => print_unchanged(&wrap::wrap(text, width)),
+        None => print_unchanged(text),
+    }
+}
+
+/// The width of the terminal to which a stream goes, if it goes to one.
+fn terminal_width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = terminal_size::terminal_size_of(stream).filter(|_| stream.is_terminal());
+    size.map(|(columns, _)| usize::from(columns.0))
+}
+
+/// Prints a result for scripts or files to standard output, as it is.
+fn print_unchanged(text: &str) -> Result<(), Fault> {
     progress::stop();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -165,7 +185,7 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
     let value = serde_json::to_value(value).map_err(|e| Fault::Failed(e.to_string()))?;
     let mut text = String::new();
     federate_yaml::write(&value, &mut text);
-    print(&text)
+    print_unchanged(&text)
 }
 
 /// Prints what `write` writes, as it comes.
@@ -179,7 +199,8 @@ fn print_to(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<
 /// Prints to standard error, and ignores that it may be closed.
 fn say(text: &str) {
     progress::stop();
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let wrapped = terminal_width(&io::stderr()).map(|width| wrap::wrap(text, width));
+    let _ = io::stderr().lock().write_all(wrapped.as_deref().unwrap_or(text).as_bytes());
 }
 
 /// Makes the choice of `--color` that of all streams.

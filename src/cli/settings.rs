@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
 use super::selection::{SelectedSource, SelectionArgs};
 use super::stored::{SnapshotArgs, within};
-use super::{Exit, Fault, progress, say, use_color};
+use super::{Exit, Fault, complete, progress, say, use_color};
 use federate_control_planes::DIALECTS;
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
@@ -91,6 +92,13 @@ pub(super) struct RepoArgs {
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
+    /// Leave `spec.replicas` out of the manifests of workloads that an autoscaler of the repo scales
+    ///
+    /// Overrides `autoscaledReplicas` in federate.yaml. Tools that apply the manifests then keep the replicas of the
+    /// autoscaler.
+    #[arg(long, hide_short_help = true)]
+    omit_autoscaled_replicas: bool,
+
     /// The current time (RFC 3339), for rules that depend on it, such as timeouts of heartbeats [default: that of the
     /// snapshot; without one, these rules do not apply]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
@@ -124,7 +132,7 @@ pub(super) struct RepoArgs {
     hosts: Option<PathBuf>,
 
     /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
-    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON)]
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON, add = ArgValueCompleter::new(complete::clusters))]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
@@ -293,6 +301,7 @@ impl RepoArgs {
         let findings = found.chain(unread).collect();
         let options = Options {
             read: selected.read,
+            omit_autoscaled_replicas: self.omit_autoscaled_replicas,
             strict_inventory: self.strict_inventory,
             now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,

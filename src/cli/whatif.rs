@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::progress;
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value};
+use super::{Exit, Fault, print, print_unchanged, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_report::table::TextStyle;
 use federate_report::whatif::{self, Replicas, Row};
@@ -184,7 +184,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
-            Output::Markdown => print(&report.markdown())?,
+            Output::Markdown => print_unchanged(&report.markdown())?,
         }
         Ok(self.exit(std::iter::once(&outcome)))
     }
@@ -211,7 +211,7 @@ impl WhatIf {
             Output::Json => print_value(&report, Format::Json)?,
             Output::Markdown => {
                 let style = TextStyle { width: None, color: false, full: self.args.verbose, quiet: false };
-                print(&format!("```text\n{}```\n", report.text(style)))?;
+                print_unchanged(&format!("```text\n{}```\n", report.text(style)))?;
             }
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
@@ -243,7 +243,7 @@ impl WhatIf {
         match self.output {
             Output::Table => print(&report.text())?,
             Output::Json => print_value(&report, Format::Json)?,
-            Output::Markdown => print(&format!("```text\n{}```\n", report.text()))?,
+            Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.text()))?,
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());
         Ok(if holds { Exit::Clean } else { Exit::Findings })

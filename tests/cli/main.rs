@@ -23,6 +23,7 @@ mod examples;
 mod explain;
 mod followers;
 mod gnupg;
+mod habits;
 mod help;
 mod hostile_git;
 mod hostile_repo;

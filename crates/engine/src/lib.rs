@@ -12,7 +12,10 @@ use rayon::prelude::*;
 use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::pointer;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_repo::config::AutoscaledReplicas;
 use federate_repo::{Repo, Role};
+
+use actions::Autoscalers;
 
 pub mod actions;
 mod alike;
@@ -145,6 +148,8 @@ pub struct Engine<'a> {
     previous: &'a Previous,
     lists: &'a SharedLists,
     values: bool,
+    /// The autoscalers of the repo, if manifests leave the replicas out that they decide about.
+    autoscalers: Option<Arc<Autoscalers>>,
 }
 
 impl<'a> Engine<'a> {
@@ -165,7 +170,9 @@ impl<'a> Engine<'a> {
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
         let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
         let Settings { previous, lists, values, .. } = settings;
-        Self { dialects, repo, clusters, planes, previous, lists, values: *values }
+        let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
+        let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
+        Self { dialects, repo, clusters, planes, previous, lists, values: *values, autoscalers }
     }
 
     /// The same control planes, with another previous plan.
@@ -174,7 +181,8 @@ impl<'a> Engine<'a> {
         'a: 'b,
     {
         let Self { dialects, repo, clusters, lists, values, .. } = *self;
-        Engine { dialects, repo, clusters, planes: Arc::clone(&self.planes), previous, lists, values }
+        let (planes, autoscalers) = (Arc::clone(&self.planes), self.autoscalers.clone());
+        Engine { dialects, repo, clusters, planes, previous, lists, values, autoscalers }
     }
 
     /// Returns what decisions read in the member clusters.

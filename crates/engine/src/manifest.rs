@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde_json::Value;
 
+use super::actions::Autoscalers;
 use super::actions::cluster::prepare;
 use super::{Engine, Planned};
 use federate_dialect::{
@@ -80,6 +81,22 @@ impl Rendering {
     }
 }
 
+/// Removes the replicas of a manifest that an autoscaler decides about.
+fn omit_scaled_replicas(autoscalers: &Autoscalers, body: &mut Value) {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let id = ObjectRef {
+        api_version: text("/apiVersion").unwrap_or_default(),
+        kind: text("/kind").unwrap_or_default(),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name").unwrap_or_default(),
+    };
+    if autoscalers.scaler_of(&id).is_some()
+        && let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.shift_remove("replicas");
+    }
+}
+
 impl Engine<'_> {
     /// Places every template, and renders it for each of its clusters.
     pub fn render(&self) -> Rendering {
@@ -104,7 +121,14 @@ impl Engine<'_> {
 
     /// What each cluster of a placement receives.
     pub(crate) fn rendered(&self, placement: &Placement) -> Vec<Variant> {
-        self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default()
+        let mut variants =
+            self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default();
+        if let Some(autoscalers) = &self.autoscalers {
+            variants.iter_mut().flat_map(|variant| &mut variant.rendered).for_each(|rendered| {
+                omit_scaled_replicas(autoscalers, &mut rendered.body);
+            });
+        }
+        variants
     }
 
     /// Adds the labels and annotations with which the control plane marks the objects that it creates.

@@ -41,6 +41,9 @@ pub struct Config {
     /// What becomes of a template that no policy places: `warn` (the default), `error`, or `everywhere`, which places
     /// it in every cluster.
     pub unplaced: Unplaced,
+    /// What becomes of `spec.replicas` in the manifests of workloads that an autoscaler of the repo scales: `keep` (the
+    /// default), or `omit`, for tools that would reset the replicas in the clusters.
+    pub autoscaled_replicas: AutoscaledReplicas,
     /// The version of Kubernetes (`1.31`) of clusters whose inventory does not name one. `federate check` reports
     /// fields and API versions that it does not serve.
     pub kubernetes_version: Option<String>,
@@ -123,6 +126,17 @@ pub enum Unplaced {
     /// It goes to every cluster, for repos that no control plane reads. Templates that a policy selects are not
     /// affected.
     Everywhere,
+}
+
+/// What becomes of the replicas of workloads that an autoscaler scales.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum AutoscaledReplicas {
+    /// Manifests contain them.
+    #[default]
+    Keep,
+    /// Manifests leave them out.
+    Omit,
 }
 
 /// Settings for applying to member clusters.

@@ -10,7 +10,7 @@ use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedList
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
-use federate_repo::config::Unplaced;
+use federate_repo::config::{AutoscaledReplicas, Unplaced};
 use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, Source};
 use federate_report::findings;
 
@@ -31,6 +31,8 @@ pub struct Options {
     pub dialects: Dialects,
     /// What of the repo is read.
     pub read: ReadOptions,
+    /// Whether manifests leave out the replicas that autoscalers decide about, whatever the configuration says.
+    pub omit_autoscaled_replicas: bool,
     /// Whether a cluster without `status` is taken as its control plane would take it. By default, it counts
     /// as joined, ready and serving every API.
     pub strict_inventory: bool,
@@ -64,6 +66,7 @@ impl Options {
         Self {
             dialects,
             read: ReadOptions::default(),
+            omit_autoscaled_replicas: false,
             strict_inventory: false,
             now: None,
             previous: Plan::default(),
@@ -87,6 +90,7 @@ pub struct Session {
     settings: Settings,
     errors: Vec<String>,
     read_options: ReadOptions,
+    omit_autoscaled_replicas: bool,
     versions: BTreeMap<String, String>,
     snapshot: Option<Arc<Stored>>,
     lost: Option<Lost>,
@@ -136,6 +140,7 @@ impl Session {
         let Options {
             dialects,
             read: read_options,
+            omit_autoscaled_replicas,
             strict_inventory,
             now,
             previous,
@@ -155,6 +160,9 @@ impl Session {
             }
         };
         set(&mut loaded.repo, &versions);
+        if omit_autoscaled_replicas {
+            loaded.repo.config.autoscaled_replicas = AutoscaledReplicas::Omit;
+        }
         let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
         set(&mut loaded.repo, &installed);
         let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
@@ -187,6 +195,7 @@ impl Session {
             settings,
             errors,
             read_options,
+            omit_autoscaled_replicas,
             versions,
             snapshot,
             lost,
@@ -317,6 +326,7 @@ impl Session {
         Options {
             dialects: self.dialects,
             read: self.read_options.clone(),
+            omit_autoscaled_replicas: self.omit_autoscaled_replicas,
             strict_inventory: self.settings.strict_inventory,
             now: self.settings.now,
             previous: Plan::default(),

@@ -27,7 +27,9 @@ mod signers;
 mod tests;
 pub mod verify;
 
-pub use ancestry::{builds_on, current_branch, default_branch, merge_base, recorded_default_branch};
+pub use ancestry::{
+    builds_on, current_branch, default_branch, merge_base, names_of_revisions, recorded_default_branch,
+};
 pub use changed::changed;
 pub use resolve::{Resolved, Tag, rev_and_path};
 pub use signers::Signers;

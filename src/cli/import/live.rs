@@ -7,7 +7,7 @@ use super::args::LiveArgs;
 use super::{Import, Show, changes};
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{Format, outcome};
-use crate::cli::{Exit, Fault, print, print_value, say, use_color};
+use crate::cli::{Exit, Fault, print, print_unchanged, print_value, say, use_color};
 use federate_apiserver::Kind;
 use federate_control_planes::DIALECTS;
 use federate_dialect::import::Importer;
@@ -62,7 +62,7 @@ impl Import {
         match self.output {
             Some(Show::Json) => print_value(&summary(&taken)?, Format::Json)?,
             None if !args.dry_run => print(&table(&taken))?,
-            _ => print(&text(&taken)?)?,
+            _ => print_unchanged(&text(&taken)?)?,
         }
         if !taken.objects.is_empty() {
             self.note(importer);

@@ -36,6 +36,7 @@ pub mod restart;
 mod steps;
 mod unchanged;
 
+pub(crate) use autoscaled::Autoscalers;
 pub use cached::CachedCreate;
 pub use decide::{Adopt, Decision, Rules, Send, Target, decide};
 pub use inventory::Inventory;

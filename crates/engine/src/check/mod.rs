@@ -13,6 +13,7 @@ use federate_repo::Repo;
 
 use super::Engine;
 
+mod autoscalers;
 mod builtin;
 mod clusters;
 mod inspection;
@@ -64,11 +65,12 @@ impl Engine<'_> {
         let misspelt: Vec<Finding> = objects.filter_map(|object| self.misspelt(&defined, object)).collect();
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 13] = [
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
             &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
             &|| keys::unread(self.repo, self.dialects),
             &|| objects::missing(self.repo, &references),
             &|| workloads::missing(self.repo, &wrapped),
+            &|| autoscalers::find_fixed_replicas(self.repo),
             &|| services::mistyped(self.repo),
             &|| services::node_ports(self.repo),
             &|| pods::findings(self.repo),

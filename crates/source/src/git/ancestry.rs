@@ -60,6 +60,15 @@ pub fn current_branch(repository: &Repository) -> Option<String> {
     head.symbolic_target().ok().flatten()?.strip_prefix("refs/heads/").map(str::to_owned)
 }
 
+/// The names of branches, of remote branches and of tags, sorted.
+pub fn names_of_revisions(repository: &Repository) -> Vec<String> {
+    let Ok(references) = repository.references() else { return Vec::new() };
+    let names = references.filter_map(Result::ok).filter_map(|one| Some(one.shorthand().ok()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
 /// The parents named in a commit, whether or not they exist in the clone.
 fn parents(repository: &Repository, commit: Oid) -> Option<Vec<Oid>> {
     let odb = repository.odb().ok()?;
