@@ -19,8 +19,7 @@ pub(super) struct Completions {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate completions bash > federate.bash
-  source <(COMPLETE=bash federate)";
+  federate completions bash > federate.bash";
 
 impl Completions {
     pub(super) fn run(&self, command: &mut Command) -> Result<Exit, Fault> {

@@ -102,7 +102,7 @@ const EXAMPLES: &str = "\
 Examples:
   federate diff examples/repo                       # since the default branch of origin
   federate diff examples/repo --from main           # since this branch left main
-  federate diff main                                # the same for the current folder, as in git
+  federate diff main examples/repo                  # the same, as in git
   federate diff main..HEAD examples/repo            # exactly these two revisions
   federate diff examples/repo --from main -o markdown > comment.md
   federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";

@@ -17,7 +17,7 @@ pub(super) struct SelectionArgs {
     ///
     /// For example, `--path shared --path envs/prod` reads the clusters and policies of all environments and the
     /// manifests of one. It replaces `paths` in federate.yaml. The ignore files and the federate.yaml of REPO still apply.
-    #[arg(long = "path", value_name = "DIR")]
+    #[arg(long = "path", value_name = "DIR", hide_short_help = true)]
     paths: Vec<String>,
 
     /// The file to read instead of federate.yaml. Relative to REPO

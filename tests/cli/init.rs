@@ -106,9 +106,7 @@ fn clusters_of_federate_yaml_are_like_those_of_an_inventory() {
 fn clusters_of_web(sandbox: &Sandbox) -> Vec<String> {
     let plan = sandbox.run("plan -o json").json();
     let rows = plan["placements"].as_array().unwrap();
-    let of_web = |row: &&serde_json::Value| {
-        ["Deployment", "FederatedDeployment"].contains(&row["object"]["kind"].as_str().unwrap())
-    };
+    let of_web = |row: &&serde_json::Value| row["object"]["kind"] == "Deployment";
     let row = rows.iter().find(of_web).unwrap_or_else(|| panic!("{plan:#}"));
     let clusters = row["clusters"].as_array().unwrap().iter();
     clusters.map(|placed| placed["name"].as_str().unwrap().to_owned()).collect()
@@ -157,7 +155,7 @@ spec:
   resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
   overrideRules:
   - targetCluster: {labelSelector: {matchLabels: {tier: gold}}}
-    overriders: {plaintext: [{path: /metadata/annotations, operator: add, value: {x: y}}]}
+    overriders: {plaintext: [{path: /metadata/annotations, operator: add, value: {x: gold}}]}
 ";
     let files = [("web.yaml", WEB), ("policy.yaml", &policy), ("overrides.yaml", overrides)];
     let sandbox = init_for(&files, &["cluster-1", "cluster-2"]);
@@ -226,10 +224,15 @@ spec:
   overrides:
   - {clusterName: rome, clusterOverrides: [{path: /spec/replicas, value: 2}]}
 ";
-    init_for(&[("web.yaml", kubefed)], &["rome"]);
+    let namespace = "apiVersion: types.kubefed.io/v1beta1
+kind: FederatedNamespace
+metadata: {name: shop, namespace: shop}
+spec: {placement: {clusterSelector: {}}}
+";
+    init_for(&[("web.yaml", kubefed), ("namespace.yaml", namespace)], &["rome"]);
     let selected = kubefed.replace("clusters: [{name: rome}]", "clusterSelector: {matchLabels: {env: prod}}");
     let selected = selected.split("  overrides").next().unwrap();
-    init_for(&[("web.yaml", selected)], &["cluster-1"]);
+    init_for(&[("web.yaml", selected), ("namespace.yaml", namespace)], &["cluster-1"]);
 }
 
 #[test]
