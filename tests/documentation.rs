@@ -270,3 +270,90 @@ fn the_role_for_snapshots_grants_what_a_snapshot_lists() {
         }
     }
 }
+
+/// The YAML blocks of a page.
+fn samples(page: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let blocks = text.split("\n```yaml\n").skip(1).map(|block| block.split("\n```").next().unwrap());
+    blocks
+        .flat_map(|block| {
+            let stream = federate_yaml::read(block.as_bytes());
+            assert!(stream.errors.is_empty(), "{page}: {:?} in\n{block}", stream.errors);
+            stream.documents.into_iter().map(|document| document.value)
+        })
+        .collect()
+}
+
+#[test]
+fn samples_for_other_tools_are_valid() {
+    for (page, kinds) in [
+        ("docs/guides/argo-cd.md", ["ApplicationSet", "Application"]),
+        ("docs/guides/flux.md", ["GitRepository", "Kustomization"]),
+    ] {
+        let samples = samples(page);
+        for kind in kinds {
+            assert!(samples.iter().any(|sample| sample["kind"] == kind), "{page} has no {kind}");
+        }
+        for sample in &samples {
+            let spec = &sample["spec"];
+            let source = spec.pointer("/template/spec/source").or(spec.get("source"));
+            match sample["kind"].as_str() {
+                // What reads a whole branch, or folders below one, says so.
+                Some("ApplicationSet" | "Application") => {
+                    let source = source.unwrap();
+                    assert_eq!(source["directory"]["recurse"], true, "{page}");
+                    let whole = source["path"] == ".";
+                    assert_eq!(source["directory"]["exclude"] == "placements.yaml", whole, "{page}");
+                    let template = spec.pointer("/template/spec").unwrap_or(spec);
+                    assert!(template["destination"]["name"].is_string() && template["project"].is_string());
+                }
+                Some("Kustomization") => {
+                    assert!(spec["path"].as_str().is_some_and(|path| path.starts_with("./")), "{page}");
+                    assert_eq!(spec["sourceRef"]["name"], "rendered");
+                    assert!(spec["interval"].is_string() && spec["prune"] == true);
+                }
+                Some("GitRepository") => {
+                    let branch = spec["ref"]["branch"].as_str().unwrap();
+                    assert!(branch.starts_with("rendered") && spec["url"].is_string());
+                    assert_eq!(spec["ignore"].is_string(), branch.contains('/'), "{page}");
+                }
+                Some(kind) => panic!("{page}: {kind}"),
+                None => {
+                    let text = serde_json::to_vec(sample).unwrap();
+                    let file = federate_repo::File { path: "federate.yaml".into(), bytes: text.into() };
+                    assert!(federate_repo::Config::read(&file).is_ok(), "{page}: {sample:#}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_for_pipelines_pin_one_release() {
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    for entry in fs::read_dir(root().join("docs/ci")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.lines() {
+            let uses = line.split("uses: federate-dev/federate@").nth(1);
+            assert!(uses.is_none_or(|used| used == version), "{}: {line}", path.display());
+            let installs = line.contains("cargo install") && line.contains("federate-dev/federate");
+            assert!(!installs || line.contains(&format!("--tag {version}")), "{}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_first_commands_of_the_readme_work_in_a_fresh_checkout() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let commands: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("cargo "))
+        .map(|line| line.split('#').next().unwrap().trim())
+        .take(2)
+        .collect();
+    assert_eq!(
+        commands,
+        ["cargo run --release --locked -- render examples/repo --out out", "cargo test --locked"]
+    );
+}

@@ -162,7 +162,7 @@ stage_commit() {
       fi
       ;;
   esac
-  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"} ${limit:+"--prune-limit=$limit"})
+  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--branch-path=$folder"} ${limit:+"--prune-limit=$limit"})
   [ "$push" = false ] || arguments+=(--push=origin)
   author
   deploy_key

@@ -76,6 +76,11 @@ read_inputs() {
   case $prune_limit in
     *[!0-9]*) fail "the input \`prune-limit\` must be a number of percent" ;;
   esac
+  local folder
+  while IFS= read -r folder; do
+    folder=${folder%$'\r'}
+    [ -z "${folder//[[:space:]]/}" ] || more+=("--path=$folder")
+  done <<<"${INPUT_FOLDERS:-}"
   boolean push "$push"
   boolean comment "$comment"
   command -v jq >/dev/null 2>&1 || fail "jq is not installed on this runner, and the action needs it"

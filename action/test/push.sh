@@ -46,7 +46,7 @@ play
 plays commit 0 '{"kind": "CommitResult", "changed": false, "branches": [{"branch": "rendered", "commit": null, "base": "0123456789abcdef0123456789abcdef01234567", "pushed": false}]}'
 plays diff 1 $'# Differences\n'
 run 0 INPUT_BRANCH=rendered INPUT_PUSH=false INPUT_BRANCH_PATH=eu
-has play/calls 'commit --branch=rendered --path=eu -o json -- .'
+has play/calls 'commit --branch=rendered --branch-path=eu -o json -- .'
 output commit ""
 output changed false
 output summary ".: clean; differences from ${first:0:10}; rendered unchanged"
@@ -64,8 +64,8 @@ output summary ".: clean; env/eu at aa, env/us unchanged, env/ap at bb"
 play
 plays commit 0 '{"changed": true, "branches": [{"branch": "rendered", "commit": "aa"}]}'
 run 0 INPUT_COMMAND=commit INPUT_BRANCH=rendered INPUT_BRANCH_PATH=all/ INPUT_PATHS=$'a\nb'
-has play/calls "--path=all/a --push=origin -o json -- a"
-has play/calls "--path=all/b --push=origin -o json -- b"
+has play/calls "--branch-path=all/a --push=origin -o json -- a"
+has play/calls "--branch-path=all/b --push=origin -o json -- b"
 output commit aa
 
 # Errors are not committed, unless told to go on.

@@ -1,10 +1,12 @@
 //! `federate check`
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use serde_json::json;
 
+use super::filter::FilterArgs;
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, use_color};
+use super::{Exit, Fault, complete, print, print_value, say, use_color};
 use federate_apiserver::served::{NEWEST, OLDEST, release};
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::nearest;
@@ -22,7 +24,7 @@ use federate_source::git::GitLocation;
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Check {
     /// Print the cause and the fix of a finding, by its code
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", add = ArgValueCompleter::new(complete::codes))]
     explain: Option<String>,
 
     /// Check for this version of Kubernetes (1.31) instead of those that the clusters report
@@ -32,6 +34,9 @@ pub(super) struct Check {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -70,6 +75,15 @@ impl Check {
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
         let mut found = session.check_for(self.kube_version);
+        if self.filter.is_given() {
+            let filter = self.filter.filter(&[&session]);
+            let all = found.len();
+            found.retain(|finding| filter.shows_finding(finding));
+            let others = all - found.len();
+            if others > 0 && !self.args.quiet {
+                say(&format!("{} about other objects left out by -n and -l\n", counted(others, "finding")));
+            }
+        }
         if self.args.quiet {
             found.retain(Finding::is_error);
         }
@@ -121,11 +135,16 @@ fn kubernetes(text: &str) -> Result<u32, String> {
 /// The page of the book about findings.
 const FINDINGS: &str = include_str!("../../docs/reference/findings.md");
 
+/// The codes of all findings.
+pub(super) fn codes() -> impl Iterator<Item = &'static str> {
+    FINDINGS.lines().filter_map(|line| line.strip_prefix("### "))
+}
+
 /// The section of the page about findings with this code.
 fn explanation(code: &str) -> Result<String, Fault> {
     let mut lines = FINDINGS.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
     let Some(heading) = lines.next() else {
-        let codes: Vec<&str> = FINDINGS.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        let codes: Vec<&str> = codes().collect();
         let near = nearest(code, &codes).map(|near| format!("; did you mean `{near}`?"));
         let near = near.unwrap_or_default();
         let page = findings::PAGE;

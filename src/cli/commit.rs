@@ -18,8 +18,8 @@ use federate_source::git::{self, GitLocation};
 /// federate writes blobs and trees directly to the object database and leaves the work tree and the index
 /// unchanged. The placements.yaml on the branch is the scheduler's memory for the next run. If nothing
 /// changed, no commit is created and the command succeeds. A branch that contains files that federate did not
-/// write is refused, unless they are outside --path. So is a rendering that would delete all objects, or more
-/// than --prune-limit percent of them, in total or of one cluster.
+/// write is refused, unless they are outside --branch-path. So is a rendering that would delete all objects, or
+/// more than --prune-limit percent of them, in total or of one cluster.
 ///
 /// With {cluster} in the branch name, each cluster gets its own branch, and the whole plan is on the branch
 /// of `hub`. Commits are signed if git's commit.gpgSign is set.
@@ -32,7 +32,7 @@ pub(super) struct Commit {
 
     /// The folder on the branch to write; files outside it stay unchanged
     #[arg(long, value_name = "DIR", default_value = "")]
-    path: String,
+    branch_path: String,
 
     /// Push to this remote; if the remote branch has moved, commit again on top of it
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, default_missing_value = "origin")]
@@ -72,7 +72,7 @@ Examples:
 
 impl Commit {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let layout = Layout::parse(&self.branch, Folder::parse(&self.path)?)?;
+        let layout = Layout::parse(&self.branch, Folder::parse(&self.branch_path)?)?;
         if !self.args.clusters.is_empty() && !layout.is_spread() {
             return Err(Fault::Failed(
                 "--cluster would remove the other clusters from the branch: use one branch per cluster, \

@@ -1,10 +1,12 @@
 //! `federate diff`
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 
+use super::filter::FilterArgs;
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, say};
+use super::{Exit, Fault, complete, print, print_unchanged, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
 use federate_kubernetes::{Finding, Severity};
@@ -27,7 +29,8 @@ use range::{Earlier, Range};
 ///
 /// The base is the merge base of your branch and --from, as in a pull request: commits that only the other branch
 /// has are not shown. `--from main...feature` names both branches, and `--from main..` compares with
-/// main itself.
+/// main itself. As in git, revisions may also stand before the folder: `diff main`, `diff main feature`,
+/// `diff main..feature`.
 ///
 /// With --from-version and --to-version, federate renders the same revision by the rules of two releases of a
 /// control plane, to show what an upgrade moves. Objects that are already placed move only if the newer
@@ -39,7 +42,7 @@ pub(super) struct Diff {
     ///
     /// REV compares with the merge base of REV and the head, REV.. with REV itself. REV...REV and
     /// REV..REV name base and head.
-    #[arg(long, value_name = "REV")]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(complete::revisions))]
     from: Option<String>,
 
     /// The head revision [default: the work tree]
@@ -73,7 +76,14 @@ pub(super) struct Diff {
     output: Output,
 
     #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
     args: RepoArgs,
+
+    /// Further revisions, or REPO after them
+    #[arg(value_name = "REV", num_args = 0..=2, hide = true)]
+    more: Vec<String>,
 }
 
 /// The output formats.
@@ -94,12 +104,14 @@ const EXAMPLES: &str = "\
 Examples:
   federate diff examples/repo                       # since the default branch of origin
   federate diff examples/repo --from main           # since this branch left main
-  federate diff examples/repo --from main..HEAD     # exactly these two revisions
+  federate diff main examples/repo                  # the same, as in git
+  federate diff main..HEAD examples/repo            # exactly these two revisions
   federate diff examples/repo --from main -o markdown > comment.md
   federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";
 
 impl Diff {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+    pub(super) fn run(mut self) -> Result<Exit, Fault> {
+        self.read_positionals()?;
         let range = self.range()?;
         let later = match &range.to {
             Some(rev) => self.args.open_at(rev)?,
@@ -116,11 +128,12 @@ impl Diff {
             None => later.source(),
         };
         let memory = self.args.memory(None)?;
-        let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
+        let [earlier, later] = self.args.selection().of_sides(&self.args.repo, [earlier, later.source()])?;
+        let from = self.args.session_by(earlier, memory, &self.from_version)?;
         // Two releases that decide from scratch have no memory.
         let forgets = self.args.fresh && base.is_none();
         let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
-        let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
+        let to = self.args.session_by(later, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
         let names = self.names(&range, base.as_ref());
         self.args.say_cluster_notices(&to)?;
@@ -133,7 +146,11 @@ impl Diff {
             return Ok(Exit::Error);
         }
         let comparison = Comparison { from: &from, to: &to };
-        let changes = comparison.changes(&digest_key()?, &self.args.clusters);
+        let mut changes = comparison.changes(&digest_key()?, &self.args.clusters);
+        if self.filter.is_given() {
+            let filter = self.filter.filter(&[&from, &to]);
+            changes.retain(|id| filter.shows(id));
+        }
         let mut report = Report::new(&names.0, &names.1, &changes);
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
@@ -143,7 +160,9 @@ impl Diff {
         }
         match self.output {
             Output::Table => print(&text::text(&report, text::Detail::Manifests, self.args.text_style()))?,
-            Output::Markdown => print(&markdown::markdown(&report, &self.files(), &self.command()))?,
+            Output::Markdown => {
+                print_unchanged(&markdown::markdown(&report, &self.files(), &self.command()))?
+            }
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
         }
@@ -152,6 +171,36 @@ impl Diff {
             (false, true) => Exit::Clean,
             (false, false) => Exit::Findings,
         })
+    }
+
+    /// Takes revisions among the positional arguments for `--from` and `--to`, as in git: `REV`, `REV REV` or a range, before
+    /// or after the folder.
+    fn read_positionals(&mut self) -> Result<(), Fault> {
+        let given = self.args.repo.to_string_lossy().into_owned();
+        if self.from.is_some() {
+            return match self.more.as_slice() {
+                [] => Ok(()),
+                [word, ..] => Err(Fault::Failed(format!("`{word}`: --from names the revision already"))),
+            };
+        }
+        let words: Vec<String> = std::iter::once(given).chain(self.more.drain(..)).collect();
+        let (revisions, folders) = range::split_words(&words)?;
+        self.args.repo = folders.unwrap_or_else(|| ".".into());
+        match revisions.as_slice() {
+            [] => {}
+            [one] => self.from = Some(one.clone()),
+            [from, to] if self.to.is_none() && !to.contains("..") && !from.contains("..") => {
+                self.from = Some(format!("{from}.."));
+                self.to = Some(to.clone());
+            }
+            _ => {
+                return Err(Fault::Failed(format!(
+                    "{} are too many revisions: name one, two, or a range such as main..feature",
+                    revisions.join(" and ")
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What is compared. Without a revision and without releases, the base is the default branch.

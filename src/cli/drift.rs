@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
+use super::filter::FilterArgs;
 use super::members::{ApplySetArgs, Done, DryRun, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print_value};
@@ -53,6 +54,9 @@ pub(super) struct Drift {
     output: Output,
 
     #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
     args: RepoArgs,
 
     #[command(flatten)]
@@ -99,10 +103,20 @@ impl Drift {
             results: matches!(self.output, Output::Json | Output::Yaml),
             reader: self.reader()?,
         };
-        let done = match members.run()? {
+        if self.filter.is_given() && self.correct {
+            let why =
+                "-n and -l narrow what is shown, but --correct reverts all drift: leave out one of them";
+            return Err(Fault::Failed(why.to_owned()));
+        }
+        let mut done = match members.run()? {
             ControlFlow::Break(exit) => return Ok(exit),
             ControlFlow::Continue(done) => done,
         };
+        if self.filter.is_given() {
+            let session = self.args.last_session()?;
+            let filter = self.filter.filter(&[&session]);
+            done.actions.actions.retain(|action| filter.shows(&action.object));
+        }
         let exit = match done.exit() {
             Exit::Clean if self.remains(&done.actions.actions) => Exit::Findings,
             exit => exit,

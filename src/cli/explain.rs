@@ -1,9 +1,12 @@
 //! `federate explain`
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, plan, print, print_value};
+use super::{Exit, Fault, complete, plan, print, print_value};
 use federate_dialect::Plan;
 use federate_kubernetes::schema::nearest;
 use federate_kubernetes::{Finding, ObjectRef};
@@ -23,8 +26,8 @@ use federate_session::{Named, Session};
 pub(super) struct Explain {
     /// The object, policy or cluster, as KIND/NAME or KIND/NAMESPACE/NAME
     ///
-    /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp.
-    #[arg(value_name = "KIND/NAME")]
+    /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp. KIND NAME works, too.
+    #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(complete::objects))]
     object: String,
 
     /// The namespace, if several namespaces have an object of that name
@@ -37,6 +40,10 @@ pub(super) struct Explain {
 
     #[command(flatten)]
     args: RepoArgs,
+
+    /// REPO, after KIND NAME
+    #[arg(value_name = "REPO", hide = true)]
+    repo_after_name: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -48,7 +55,8 @@ Examples:
   federate explain cluster/eu-1 examples/repo";
 
 impl Explain {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+    pub(super) fn run(mut self) -> Result<Exit, Fault> {
+        self.read_positionals()?;
         let Some((kind, name)) = self.object.split_once('/') else {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
@@ -91,6 +99,23 @@ impl Explain {
         let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
         let table = plan::table(session, &plan, false, TextStyle { quiet: true, ..style });
         print(&clusters::explained_cluster(&explained, &table, style)).map(|()| Exit::Clean)
+    }
+
+    /// Takes `KIND NAME [REPO]` for `KIND/NAME [REPO]`, as in kubectl.
+    fn read_positionals(&mut self) -> Result<(), Fault> {
+        let after = self.repo_after_name.take();
+        if self.object.contains('/') {
+            return match after {
+                Some(word) => Err(Fault::Failed(format!("`{}` is one argument too many", word.display()))),
+                None => Ok(()),
+            };
+        }
+        let is_name = self.args.repo != Path::new(".");
+        if is_name && (after.is_some() || !self.args.repo.is_dir()) {
+            self.object = format!("{}/{}", self.object, self.args.repo.display());
+            self.args.repo = after.unwrap_or_else(|| ".".into());
+        }
+        Ok(())
     }
 
     fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
-use super::{Exit, Fault, print, print_value, say, use_color};
+use super::{Exit, Fault, print_unchanged, print_value, say, use_color};
 use federate_control_planes::DIALECTS;
 use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
@@ -133,7 +133,7 @@ impl Import {
         match self.output {
             Some(Show::Json) => print_value(&summary(&taken), Format::Json)?,
             _ if self.in_place => {}
-            _ => print(&text(&taken))?,
+            _ => print_unchanged(&text(&taken))?,
         }
         self.note(&importer);
         Ok(outcome(&taken.findings))

@@ -8,22 +8,33 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::output::check_output;
-use super::{Exit, Fault, print};
+use super::selection::SelectionArgs;
+use super::{Exit, Fault, print, print_unchanged};
 use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
+use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::finding::list;
 use federate_repo::Role;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
-use federate_source::git::{self, GitLocation};
 
 mod files;
+mod forge;
+mod synced;
+
+use forge::ForgeChoice;
 
 /// Add what a folder of manifests needs: clusters, a policy and a CI workflow
 ///
-/// Looks at the folder, and writes only what is missing: an inventory, one policy that places every object on every
-/// cluster, and a GitHub workflow that previews pull requests. Files that exist are never changed. Without
-/// --dialect, the dialect is that of the objects in the folder; if there are none, the clusters are listed in
+/// Looks at the folder, and writes only what is missing. Files that exist are never changed.
+///
+/// The inventory has the clusters that the policies and overrides name, and one for what else they select by: labels,
+/// regions, zones, providers. If they say nothing about clusters, --cluster names them. Without a policy, init writes one that
+/// places every object on every cluster. The CI workflow previews changes and publishes the manifests: GitHub's, or
+/// GitLab's if that is where the repository is.
+///
+/// Without --dialect, the dialect is that of the objects in the folder; if there are none, the clusters are listed in
 /// federate.yaml, and the policy is one of Karmada, which needs no control plane.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -32,13 +43,20 @@ pub(super) struct Init {
     #[arg(default_value = ".")]
     repo: PathBuf,
 
+    #[command(flatten)]
+    selection: SelectionArgs,
+
     /// The control plane whose inventory and policies to write
     #[arg(long, value_parser = PossibleValuesParser::new(DIALECTS.names()))]
     dialect: Option<String>,
 
-    /// The names of the clusters
-    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', default_values = ["cluster-1", "cluster-2"])]
+    /// The names of the clusters, beside those that the policies name
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',')]
     clusters: Vec<String>,
+
+    /// The CI workflow to write [default: by the repository's remote and files]
+    #[arg(long, value_enum)]
+    ci: Option<ForgeChoice>,
 
     /// Write nothing; print the files
     #[arg(long)]
@@ -55,8 +73,17 @@ struct NewFile {
     /// The path, from the current folder.
     path: PathBuf,
     /// What it is, for the user.
-    what: &'static str,
+    what: String,
     text: String,
+}
+
+/// What the folder has already, and what it lacks.
+struct Situation<'s> {
+    session: &'s Session,
+    /// The dialect of the objects, if they have one.
+    dialect: Option<String>,
+    has_clusters: bool,
+    has_policies: bool,
 }
 
 impl Init {
@@ -65,17 +92,26 @@ impl Init {
             federate_kubernetes::names::safe_cluster(name)
                 .map_err(|why| Fault::Failed(format!("the cluster name {name:?} is refused: {why}")))?;
         }
-        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
-        let session = Session::open(&tree, Options::new(DIALECTS));
-        let dialect = match &self.dialect {
-            Some(dialect) => Some(dialect.clone()),
-            None => used(&session)?,
+        let session = self.session()?;
+        let situation = self.situation(&session)?;
+        self.refuse_options_without_effect(&situation)?;
+        let drafted = if situation.has_clusters {
+            DraftedInventory::default()
+        } else {
+            draft_inventory(DIALECTS, session.repo(), &self.clusters)
         };
+        if !situation.has_clusters && drafted.clusters.is_empty() {
+            return Err(self.no_clusters_named(&session));
+        }
         let templates: Vec<&ObjectRef> =
             session.repo().templates.iter().map(|template| &template.object.id).collect();
-        let starter = DIALECTS.get(dialect.as_deref().unwrap_or("karmada"));
-        let starter = starter.map(|one| one.starter(&self.clusters, &templates)).unwrap_or_default();
-        let new = self.files(&session, &starter, dialect.is_none());
+        let starter = DIALECTS.get(situation.dialect.as_deref().unwrap_or("karmada"));
+        let starter =
+            starter.map(|dialect| dialect.starter(&drafted.clusters, &templates)).unwrap_or_default();
+        let ci = forge::workflow(&self.repo, self.ci);
+        let mut new = self.repo_files(&situation, &drafted, &starter)?;
+        let in_repo = new.len();
+        new.extend(ci.files);
         let mut out = String::new();
         for file in &new {
             if self.dry_run {
@@ -89,67 +125,191 @@ impl Init {
         if new.is_empty() {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
+        let mut notes = self.notes(&drafted);
+        notes.extend(ci.notes);
+        notes.extend(synced::notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
         if !self.dry_run {
-            out.push_str(&self.next(&starter, &session));
+            notes.extend(self.open_ends(&situation)?);
         }
-        print(&out)?;
+        if !notes.is_empty() {
+            out.push('\n');
+        }
+        notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
+        if !self.dry_run {
+            out.push_str(&self.next(&starter, &situation));
+        }
+        if self.dry_run {
+            print_unchanged(&out)?
+        } else {
+            print(&out)?
+        }
         Ok(Exit::Clean)
     }
 
-    /// What is missing. A repo of no dialect lists its clusters in `federate.yaml`.
-    fn files(&self, session: &Session, starter: &Starter, no_dialect: bool) -> Vec<NewFile> {
-        let mut new = Vec::new();
-        let path = |name: &str| if self.repo == Path::new(".") { name.into() } else { self.repo.join(name) };
-        if session.clusters().is_empty() {
-            let (name, text) = if no_dialect && !path("federate.yaml").exists() {
-                ("federate.yaml", files::config(&self.clusters))
-            } else {
-                ("clusters.yaml", files::yaml(&starter.inventory))
-            };
-            new.push(NewFile { path: path(name), what: "the clusters: set their labels and regions", text });
-        }
-        let places = |role| matches!(role, Role::Placement | Role::Bundle);
-        let placed = session.repo().claimed.iter().any(|claimed| places(claimed.role));
-        if let Some(policy) = starter.policy.as_ref().filter(|_| !placed) {
-            let what = "a policy that places every object on every cluster";
-            let text = files::yaml(std::slice::from_ref(policy));
-            new.push(NewFile { path: path("policy.yaml"), what, text });
-        }
-        new.extend(self.workflow());
-        new.retain(|file| !file.path.exists());
-        new
+    fn session(&self) -> Result<Session, Fault> {
+        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
+        let read = self.selection.read_options(&self.repo, &tree, None)?;
+        Ok(Session::open(&tree, Options { read, ..Options::new(DIALECTS) }))
     }
 
-    /// The workflow, unless the repository has one or is not on GitHub.
-    fn workflow(&self) -> Option<NewFile> {
-        let place = GitLocation::of(&self.repo).ok()?;
-        let root = place.work_tree.clone()?;
-        if root.join(".gitlab-ci.yml").exists() || has_workflow(&root.join(".github/workflows")) {
-            return None;
+    fn situation<'s>(&self, session: &'s Session) -> Result<Situation<'s>, Fault> {
+        let dialect = match &self.dialect {
+            Some(dialect) => Some(dialect.clone()),
+            None => used_dialect(session)?,
+        };
+        let places = |role| matches!(role, Role::Placement | Role::Bundle);
+        let has_policies = session.repo().claimed.iter().any(|claimed| places(claimed.role));
+        let claims_inventory = session.repo().claimed.iter().any(|one| one.role == Role::Inventory);
+        let has_clusters = !session.clusters().is_empty() || claims_inventory;
+        Ok(Situation { session, dialect, has_clusters, has_policies })
+    }
+
+    /// Refuses options that would change nothing.
+    fn refuse_options_without_effect(&self, situation: &Situation<'_>) -> Result<(), Fault> {
+        let names = situation.session.clusters().iter().map(|cluster| cluster.name.as_ref());
+        let names: Vec<&str> = names.collect();
+        if situation.has_clusters && !self.clusters.is_empty() {
+            return Err(Fault::Failed(format!(
+                "--cluster has no effect: the repo has an inventory with {}; add the cluster there, or leave --cluster out",
+                list(&names, 10)
+            )));
         }
-        // A path that people can read, where the repo is at or below the current folder.
-        let here = std::env::current_dir().and_then(fs::canonicalize).ok();
-        let below = fs::canonicalize(&root).ok().filter(|root| Some(root) == here.as_ref());
-        let root = if below.is_some() { PathBuf::new() } else { root };
-        let folder = if place.prefix.is_empty() { "." } else { place.prefix.trim_end_matches('/') };
-        let default = place.open().ok().and_then(|repository| git::default_branch(&repository));
-        let branch = default.as_deref().map_or("main", |name| name.trim_start_matches("origin/"));
-        Some(NewFile {
-            path: root.join(".github/workflows/federate.yml"),
-            what: "comments on pull requests, and commits to the branch `rendered` after the merge",
-            text: files::workflow(folder, branch),
+        if situation.has_clusters && situation.has_policies && self.dialect.is_some() {
+            return Err(Fault::Failed(
+                "--dialect has no effect: the repo has clusters and policies, and init changes no file; leave --dialect \
+                 out"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The error about a repo that says nothing about clusters.
+    fn no_clusters_named(&self, session: &Session) -> Fault {
+        let repo = self.repo_argument();
+        let what = match session.repo().claimed.is_empty() {
+            true => "the repo has no inventory and no policy",
+            false => {
+                "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
+            }
+        };
+        Fault::Failed(format!(
+            "which clusters there are is not known: {what}\n  federate init{repo} --cluster eu-1 us-1   # name them\n  \
+             federate snapshot{repo} --hub-context CONTEXT --out snapshot   # or read them from a control plane; then add \
+             `--snapshot snapshot` to each command"
+        ))
+    }
+
+    /// The folder for the files: that of the repo, or the first one that is read.
+    fn folder(&self) -> PathBuf {
+        let paths = self.selection.paths_in(&self.repo);
+        let read = paths.iter().map(|path| self.repo.join(path)).find(|path| path.is_dir());
+        match read {
+            Some(folder) => folder,
+            None if self.repo == Path::new(".") => PathBuf::new(),
+            None => self.repo.clone(),
+        }
+    }
+
+    /// The files that are missing in the repo. A repo of no dialect lists its clusters in `federate.yaml`.
+    fn repo_files(
+        &self,
+        situation: &Situation<'_>,
+        drafted: &DraftedInventory,
+        starter: &Starter,
+    ) -> Result<Vec<NewFile>, Fault> {
+        let mut new = Vec::new();
+        if !situation.has_clusters {
+            let from_policies = drafted.clusters.iter().any(|cluster| !self.clusters.contains(&cluster.name));
+            let what = if from_policies {
+                "the clusters that the policies name and select".to_owned()
+            } else {
+                "the clusters: set their labels and regions".to_owned()
+            };
+            let config = self.repo.join(federate_repo::config::FILE);
+            let is_plain = self.repo == Path::new(".");
+            if situation.dialect.is_none()
+                && situation.session.repo().config_path.is_none()
+                && !config.exists()
+            {
+                let path = if is_plain { PathBuf::from(federate_repo::config::FILE) } else { config };
+                new.push(NewFile { path, what, text: files::config(&drafted.clusters) });
+            } else {
+                let path = self.free_path(&["clusters.yaml", "inventory.yaml", "federate-clusters.yaml"])?;
+                new.push(NewFile { path, what, text: files::yaml(&starter.inventory) });
+            }
+        }
+        if let Some(policy) = starter.policy.as_ref().filter(|_| !situation.has_policies) {
+            let what = "a policy that places every object on every cluster".to_owned();
+            let text = files::yaml(std::slice::from_ref(policy));
+            let path = self.free_path(&["policy.yaml", "placement.yaml", "federate-policy.yaml"])?;
+            new.push(NewFile { path, what, text });
+        }
+        Ok(new)
+    }
+
+    /// The first of these names that no file has.
+    fn free_path(&self, names: &[&str]) -> Result<PathBuf, Fault> {
+        let folder = self.folder();
+        let free =
+            names.iter().map(|name| folder.join(name)).find(|path| fs::symlink_metadata(path).is_err());
+        free.ok_or_else(|| {
+            Fault::Failed(format!(
+                "the files {} exist, and init changes no file: rename one",
+                names.join(", ")
+            ))
         })
     }
 
+    /// What is to be known about the drafted inventory.
+    fn notes(&self, drafted: &DraftedInventory) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !drafted.placeholders.is_empty() {
+            let names: Vec<&str> = drafted.placeholders.iter().map(String::as_str).collect();
+            notes.push(format!(
+                "policies select by labels or regions without naming clusters: {} {} for those of yours that have them; \
+                 rename {}, or name them with --cluster",
+                list(&names, 10),
+                if names.len() == 1 { "stands" } else { "stand" },
+                if names.len() == 1 { "it" } else { "them" },
+            ));
+        }
+        notes.extend(drafted.unmet.iter().map(|(object, name)| {
+            format!("{object} selects the cluster {name} by properties that it cannot have besides those that others select it by")
+        }));
+        notes
+    }
+
+    /// What stays open after the files are written: files that are not read, and objects that are placed nowhere.
+    fn open_ends(&self, situation: &Situation<'_>) -> Result<Vec<String>, Fault> {
+        let session = self.session()?;
+        if session.clusters().is_empty() {
+            let why = "the inventory is not read: an ignore file, or `paths` or `exclude` in federate.yaml, leaves it out";
+            return Ok(vec![why.to_owned()]);
+        }
+        if situation.has_clusters {
+            return Ok(Vec::new());
+        }
+        let nowhere = session.plan().placements.iter().filter_map(|row| {
+            let why = row.unschedulable.as_ref()?;
+            Some(format!("{} is placed nowhere with these clusters: {}", row.object, why.message))
+        });
+        Ok(nowhere.take(MAX_NOWHERE).collect())
+    }
+
+    /// The repo as an argument of commands.
+    fn repo_argument(&self) -> String {
+        if self.repo == Path::new(".") { String::new() } else { format!(" {}", self.repo.display()) }
+    }
+
     /// What to do next.
-    fn next(&self, starter: &Starter, session: &Session) -> String {
-        let repo = self.repo.display();
-        let repo = if self.repo == Path::new(".") { String::new() } else { format!(" {repo}") };
+    fn next(&self, starter: &Starter, situation: &Situation<'_>) -> String {
+        let repo = self.repo_argument();
         let mut steps = Vec::new();
-        if session.repo().templates.is_empty() {
+        if situation.session.repo().templates.is_empty() {
             steps.push("add the manifests of your apps to the folder".to_owned());
         }
-        steps.extend(starter.note.map(str::to_owned));
+        steps.extend(starter.note.filter(|_| !situation.has_policies).map(str::to_owned));
         steps.push(format!("federate check{repo}               # errors and likely mistakes"));
         steps.push(format!("federate plan{repo}                # where each object is placed"));
         steps.push(format!("federate render{repo} --out out    # the manifests of each cluster"));
@@ -157,8 +317,11 @@ impl Init {
     }
 }
 
+/// How many objects that are placed nowhere are named.
+const MAX_NOWHERE: usize = 5;
+
 /// The dialect of the policies and clusters in the folder, if they have one.
-fn used(session: &Session) -> Result<Option<String>, Fault> {
+fn used_dialect(session: &Session) -> Result<Option<String>, Fault> {
     let mut names: Vec<&str> = session.repo().claimed.iter().map(|claimed| claimed.dialect).collect();
     names.sort_unstable();
     names.dedup();
@@ -170,14 +333,6 @@ fn used(session: &Session) -> Result<Option<String>, Fault> {
             several.join(" and ")
         ))),
     }
-}
-
-/// Whether a workflow uses the action.
-fn has_workflow(folder: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(folder) else { return false };
-    let uses =
-        |path: PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("federate-dev/federate"));
-    entries.flatten().any(|entry| uses(entry.path()))
 }
 
 /// Writes a file that does not exist yet.

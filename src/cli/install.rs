@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::exit::Fault;
-use super::{Exit, print, say};
+use super::{Exit, print_unchanged, say};
 use federate_sync::hub::Hub;
 use federate_sync::tally::Tally;
 
@@ -59,7 +59,7 @@ impl Install {
                 text.push_str("---\n");
                 federate_yaml::write(manifest, &mut text);
             }
-            print(&text)?;
+            print_unchanged(&text)?;
             return Ok(Exit::Clean);
         }
         let hub = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref(), &Tally::default())

@@ -43,19 +43,21 @@ use unconnected::{EarlyReads, Recording, Repeat, Surveyed};
 pub(super) struct ApplySetArgs {
     /// The parent `ConfigMap` of the `ApplySet` that tracks managed objects in each cluster
     ///
-    /// By default it is in the namespace `default` and named after the git remote `origin` and the folder;
-    /// without a remote it is `default/federate`.
+    /// By default it is in the namespace `default` and named after the git remote `origin`, the folder and --path;
+    /// without a remote and --path it is `default/federate`.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
     applyset: Option<Inventory>,
 }
 
 impl ApplySetArgs {
     /// The `ApplySet` named with `--applyset`, or the default one of the repo.
-    pub(super) fn inventory(&self, repo: Option<&RepoRef>) -> Inventory {
-        let of_repo = || Inventory {
-            namespace: "default".to_owned(),
-            name: repo.map_or_else(|| "federate".to_owned(), RepoRef::set_name),
+    pub(super) fn inventory(&self, repo: Option<&RepoRef>, paths: &[String]) -> Inventory {
+        let name = || match (repo, paths) {
+            (Some(repo), _) => repo.set_name(),
+            (None, []) => "federate".to_owned(),
+            (None, paths) => RepoRef::default().narrowed_to(paths).set_name(),
         };
+        let of_repo = || Inventory { namespace: "default".to_owned(), name: name() };
         self.applyset.clone().unwrap_or_else(of_repo)
     }
 }
@@ -190,7 +192,7 @@ impl Members<'_> {
         let traced = TracedSource::new(opened.source());
         let mut session = self.args.last_session_of(&traced)?;
         session.keep_values();
-        let inventory = self.inventory.inventory(repo.as_ref());
+        let inventory = self.inventory.inventory(repo.as_ref(), &self.args.paths());
         let surveyed = match &self.reader {
             Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
             Reader::Dump => Surveyed::default(),

@@ -3,7 +3,8 @@
 //! Results go to standard output, everything else to standard error.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use anstream::AutoStream;
@@ -16,6 +17,7 @@ mod check;
 mod cluster_names;
 mod clusters;
 mod commit;
+mod complete;
 mod completions;
 mod crash;
 mod deletions;
@@ -23,6 +25,7 @@ mod diff;
 mod drift;
 mod exit;
 mod explain;
+mod filter;
 mod import;
 mod init;
 #[cfg(feature = "live")]
@@ -35,12 +38,14 @@ mod progress;
 mod release;
 mod render;
 mod revision;
+mod selection;
 mod settings;
 mod snapshot;
 mod stored;
 #[cfg(feature = "live")]
 mod sync;
 mod whatif;
+mod wrap;
 
 pub use crash::exit_on_panic;
 pub use exit::Exit;
@@ -110,6 +115,8 @@ enum Command {
 
 /// Runs the command line.
 pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
+    // Answers shells that ask for the values of a word, and ends then.
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -151,8 +158,22 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Prints the result to standard output.
+/// Prints a result for people to standard output: on a terminal, its lines fit the width.
 fn print(text: &str) -> Result<(), Fault> {
+    match terminal_width(&io::stdout()) {
+        Some(width) => print_unchanged(&wrap::wrap(text, width)),
+        None => print_unchanged(text),
+    }
+}
+
+/// The width of the terminal to which a stream goes, if it goes to one.
+fn terminal_width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = terminal_size::terminal_size_of(stream).filter(|_| stream.is_terminal());
+    size.map(|(columns, _)| usize::from(columns.0))
+}
+
+/// Prints a result for scripts or files to standard output, as it is.
+fn print_unchanged(text: &str) -> Result<(), Fault> {
     progress::stop();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -170,7 +191,7 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
     let value = serde_json::to_value(value).map_err(|e| Fault::Failed(e.to_string()))?;
     let mut text = String::new();
     federate_yaml::write(&value, &mut text);
-    print(&text)
+    print_unchanged(&text)
 }
 
 /// Prints what `write` writes, as it comes.
@@ -184,7 +205,8 @@ fn print_to(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<
 /// Prints to standard error, and ignores that it may be closed.
 fn say(text: &str) {
     progress::stop();
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let wrapped = terminal_width(&io::stderr()).map(|width| wrap::wrap(text, width));
+    let _ = io::stderr().lock().write_all(wrapped.as_deref().unwrap_or(text).as_bytes());
 }
 
 /// Makes the choice of `--color` that of all streams.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 
+use super::filter::FilterArgs;
 use super::settings::{RepoArgs, outcome};
-use super::{Exit, Fault, print, print_to, say};
+use super::{Exit, Fault, print, print_to, print_unchanged, say};
 use federate_engine::previous;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::kept::control_plane_line;
@@ -28,6 +29,9 @@ pub(super) struct Plan {
     /// What is left needs the free resources of the cluster, from the `status` of its inventory object or from a snapshot. Replicas of the previous plan count as running there already.
     #[arg(long)]
     capacity: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -67,17 +71,26 @@ impl Plan {
         }
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
-        let plan = self.args.narrowed(session.plan());
+        let filter = self.filter.filter(&[&session]);
+        let mut plan = self.args.narrowed(session.plan());
+        if self.filter.is_given() {
+            filter.narrow(plan.to_mut());
+        }
         match self.output {
             Output::Table | Output::Wide => print(&self.table(&session))?,
-            Output::Name => print(&report::names(&plan))?,
+            Output::Name => print_unchanged(&report::names(&plan))?,
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
         }
         if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
             say(&format!("note: {line}\n"));
         }
-        let findings = session.plan_findings_with_overrides();
+        let mut findings = session.plan_findings_with_overrides();
+        // Causes first: without clusters or policies, nothing can be placed.
+        findings.splice(0..0, session.missing());
+        let exit = outcome(&findings);
+        // Errors concern everything: nothing can be rendered.
+        findings.retain(|finding| finding.is_error() || filter.shows_finding(finding));
         let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
         let many = findings.iter().filter(|finding| unmatched(finding)).count();
         if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {
@@ -94,12 +107,15 @@ impl Plan {
         } else {
             self.args.report(&session, &findings);
         }
-        Ok(outcome(&findings))
+        Ok(exit)
     }
 
     fn table(&self, session: &Session) -> String {
         let plan = session.plan_with_replicas();
-        let (plan, style) = (self.args.narrowed(&plan), self.args.text_style());
+        let (mut plan, style) = (self.args.narrowed(&plan), self.args.text_style());
+        if self.filter.is_given() {
+            self.filter.filter(&[session]).narrow(plan.to_mut());
+        }
         let mut text = table(session, &plan, self.output == Output::Wide, style);
         if self.capacity {
             text.push('\n');

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
-use super::Fault;
+use super::{Fault, complete};
 use federate_repo::Source;
 use federate_session::Provenance;
 use federate_source::WorkTree;
@@ -15,7 +16,7 @@ use federate_source::git::{self, GitLocation, Resolved, Revision, verify};
 #[command(next_help_heading = "Repo options")]
 pub(super) struct RevisionArgs {
     /// Read a git revision (branch, tag, hash, HEAD~3) instead of the work tree; nothing is checked out
-    #[arg(long, value_name = "REV")]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(complete::revisions))]
     rev: Option<String>,
 
     /// Refuse revisions without a valid SSH signature by an allowed signer

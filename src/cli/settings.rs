@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
+use super::selection::{SelectedSource, SelectionArgs};
 use super::stored::{SnapshotArgs, within};
-use super::{Exit, Fault, progress, say, use_color};
+use super::{Exit, Fault, complete, progress, say, use_color};
 use federate_control_planes::DIALECTS;
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
@@ -75,6 +77,9 @@ pub(super) struct RepoArgs {
     #[command(flatten)]
     revision: RevisionArgs,
 
+    #[command(flatten)]
+    selection: SelectionArgs,
+
     /// Treat a cluster without `status` as its control plane does: not ready, and serving no API
     ///
     /// Otherwise such a cluster counts as joined, ready and serving every API, with unknown capacity, which
@@ -87,6 +92,13 @@ pub(super) struct RepoArgs {
     /// Overrides `dialects.karmada.version` in federate.yaml. The default is the newest known release.
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
+
+    /// Leave `spec.replicas` out of the manifests of workloads that an autoscaler of the repo scales
+    ///
+    /// Overrides `autoscaledReplicas` in federate.yaml. Tools that apply the manifests then keep the replicas of the
+    /// autoscaler.
+    #[arg(long, hide_short_help = true)]
+    omit_autoscaled_replicas: bool,
 
     /// The current time (RFC 3339), for rules that depend on it, such as timeouts of heartbeats [default: that of the
     /// snapshot; without one, these rules do not apply]
@@ -121,7 +133,7 @@ pub(super) struct RepoArgs {
     hosts: Option<PathBuf>,
 
     /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
-    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON)]
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON, add = ArgValueCompleter::new(complete::clusters))]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
@@ -174,7 +186,18 @@ impl RepoArgs {
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
         let place = GitLocation::of(&self.repo).ok()?;
-        self.open().ok()?.provenance(&place).repo(&place)
+        let repo = self.open().ok()?.provenance(&place).repo(&place)?;
+        Some(repo.narrowed_to(&self.paths()))
+    }
+
+    /// The paths of the repo that are read, if not all are.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.selection.paths_in(&self.repo)
+    }
+
+    /// Which files of the repo are read.
+    pub(super) fn selection(&self) -> &SelectionArgs {
+        &self.selection
     }
 
     /// Opens the work tree, or the revision given with `--rev`.
@@ -228,7 +251,11 @@ impl RepoArgs {
     /// Whether an option names files besides the repo.
     #[cfg(feature = "live")]
     pub(super) fn names_files(&self) -> bool {
-        self.previous.is_some() || self.observed.is_some() || self.hosts.is_some() || self.snapshot.is_given()
+        self.previous.is_some()
+            || self.observed.is_some()
+            || self.hosts.is_some()
+            || self.snapshot.is_given()
+            || self.selection.names_file()
     }
 
     /// Whether an option selects the scheduler's memory.
@@ -255,14 +282,14 @@ impl RepoArgs {
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, Fault> {
-        self.session_by(source, output, previous, &[])
+        let read = self.selection.read_options(&self.repo, source, output)?;
+        self.session_by(SelectedSource { source, read }, previous, &[])
     }
 
     /// Like `any_session_of`, but by the rules of these releases, which override all other settings.
     pub(super) fn session_by(
         &self,
-        source: &dyn Source,
-        output: Option<String>,
+        selected: SelectedSource<'_>,
         previous: Plan,
         releases: &[Release],
     ) -> Result<Session, Fault> {
@@ -274,7 +301,8 @@ impl RepoArgs {
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
         let findings = found.chain(unread).collect();
         let options = Options {
-            output,
+            read: selected.read,
+            omit_autoscaled_replicas: self.omit_autoscaled_replicas,
             strict_inventory: self.strict_inventory,
             now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,
@@ -291,7 +319,7 @@ impl RepoArgs {
                 .or_else(|| within(&self.repo, self.observed.as_deref()?)),
             ..Options::new(DIALECTS)
         };
-        let session = Session::open(source, options);
+        let session = Session::open(selected.source, options);
         progress::phase("planning");
         Ok(session)
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::progress;
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value};
+use super::{Exit, Fault, print, print_unchanged, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
@@ -193,7 +193,7 @@ impl WhatIf {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print(&report.markdown())?,
+            Output::Markdown => print_unchanged(&report.markdown())?,
         }
         Ok(self.exit(std::iter::once(&outcome)))
     }
@@ -224,7 +224,7 @@ impl WhatIf {
             Output::Table => print(&report.text(self.args.text_style()))?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print(&report.markdown())?,
+            Output::Markdown => print_unchanged(&report.markdown())?,
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
     }
@@ -256,7 +256,7 @@ impl WhatIf {
             Output::Table => print(&report.text())?,
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print(&format!("```text\n{}```\n", report.text()))?,
+            Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.text()))?,
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());
         Ok(if holds { Exit::Clean } else { Exit::Findings })

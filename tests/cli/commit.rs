@@ -96,7 +96,7 @@ fn the_message_says_where_it_comes_from() {
 fn a_folder_of_a_branch_leaves_the_rest_alone() {
     let sandbox = web();
     sandbox.git("branch deploy");
-    sandbox.run("commit --branch deploy --path envs/prod").code(0);
+    sandbox.run("commit --branch deploy --branch-path envs/prod").code(0);
     let files = sandbox.git("ls-tree -r --name-only deploy");
     assert!(
         files.contains("web.yaml\n") && files.contains("envs/prod/m1/shop/deployment.apps_web.yaml\n"),
@@ -109,12 +109,12 @@ fn a_folder_of_a_branch_leaves_the_rest_alone() {
     sandbox.git("-C .other commit -q -m readme");
     sandbox.git("fetch -q .other deploy:deploy");
     replicas(&sandbox, 6);
-    sandbox.run("commit --branch deploy --path ./envs//prod/").code(0);
+    sandbox.run("commit --branch deploy --branch-path ./envs//prod/").code(0);
     assert_eq!(sandbox.git("show deploy:envs/readme"), "kept");
     assert!(sandbox.git("show deploy:envs/prod/m1/shop/deployment.apps_web.yaml").contains("replicas: 3"));
     sound(&sandbox);
     for path in ["../x", ".git", "a/.GIT/b", "/etc", "a/git~1", "web.yaml"] {
-        sandbox.run(&format!("commit --branch deploy --path {path}")).code(2);
+        sandbox.run(&format!("commit --branch deploy --branch-path {path}")).code(2);
     }
 }
 

@@ -42,9 +42,10 @@ fn every_dialect_gets_its_own_kinds() {
         ("kubefed", "kind: KubeFedCluster"),
     ] {
         let sandbox = Sandbox::new().file("web.yaml", WEB).file("namespace.yaml", namespace);
-        let printed = sandbox.run(&format!("init --dialect {dialect} --dry-run")).code(0).out;
+        let line = format!("init --dialect {dialect} --cluster eu-1 us-1");
+        let printed = sandbox.run(&format!("{line} --dry-run")).code(0).out;
         assert!(printed.contains(cluster) && sandbox.files("").len() == 2, "{printed}");
-        let ran = sandbox.run(&format!("init --dialect {dialect}")).code(0).out;
+        let ran = sandbox.run(&line).code(0).out;
         assert!(ran.contains("wrote clusters.yaml"), "{ran}");
         let found = sandbox.run("check -o json").json();
         let errors = found["findings"].as_array().unwrap().iter().filter(|one| one["severity"] == "error");
@@ -62,14 +63,14 @@ fn every_dialect_gets_its_own_kinds() {
 #[test]
 fn kubefleet_needs_the_namespaces_of_the_objects() {
     let sandbox = Sandbox::new().file("web.yaml", WEB);
-    let ran = sandbox.run("init --dialect kubefleet").code(0).out;
+    let ran = sandbox.run("init --dialect kubefleet --cluster eu-1").code(0).out;
     assert!(ran.contains("add a Namespace for each namespace of your objects"), "{ran}");
 }
 
 #[test]
 fn what_is_there_stays_and_gives_the_dialect() {
     let sandbox = Sandbox::new().file("web.yaml", WEB).file("policy.yaml", POLICY);
-    let ran = sandbox.run("init").code(0).out;
+    let ran = sandbox.run("init --cluster eu-1").code(0).out;
     assert!(ran.starts_with("wrote clusters.yaml"), "{ran}");
     assert_eq!(sandbox.read("policy.yaml"), POLICY);
     assert!(sandbox.read("clusters.yaml").contains("cluster.karmada.io"));
@@ -99,4 +100,224 @@ fn clusters_of_federate_yaml_are_like_those_of_an_inventory() {
     sandbox.write("federate.yaml", "clusters: [{name: m1}]\n");
     sandbox.write("clusters.yaml", crate::sandbox::CLUSTERS);
     assert!(sandbox.run("plan").code(2).err.contains("error[duplicate-cluster]"));
+}
+
+/// The clusters of a plan's row for the Deployment, in order.
+fn clusters_of_web(sandbox: &Sandbox) -> Vec<String> {
+    let plan = sandbox.run("plan -o json").json();
+    let rows = plan["placements"].as_array().unwrap();
+    let of_web = |row: &&serde_json::Value| row["object"]["kind"] == "Deployment";
+    let row = rows.iter().find(of_web).unwrap_or_else(|| panic!("{plan:#}"));
+    let clusters = row["clusters"].as_array().unwrap().iter();
+    clusters.map(|placed| placed["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Runs init over these files, and checks that everything that policies name and select by exists then.
+#[track_caller]
+fn init_for(files: &[(&str, &str)], expected: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::new();
+    files.iter().for_each(|(path, text)| sandbox.write(path, text));
+    sandbox.run("init").code(0);
+    assert_eq!(clusters_of_web(&sandbox), expected, "{}", sandbox.read("clusters.yaml"));
+    let found = sandbox.run("check -o json").json().to_string();
+    assert!(!found.contains("unknown-cluster"), "{found}");
+    sandbox
+}
+
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+
+#[test]
+fn clusters_come_from_the_policies_of_karmada() {
+    let policy = POLICY.replace(
+        "placement:\n",
+        "placement:
+    clusterAffinities:
+    - {affinityName: home, clusterNames: [paris, lyon]}
+    - {affinityName: away, labelSelector: {matchLabels: {tier: spare}}}
+",
+    );
+    let sandbox = init_for(&[("web.yaml", WEB), ("policy.yaml", &policy)], &["lyon", "paris"]);
+    assert!(sandbox.read("clusters.yaml").contains("tier: spare"));
+    let policy = POLICY.replace(
+        "placement:\n",
+        "placement:
+    clusterAffinity:
+      labelSelector: {matchExpressions: [{key: env, operator: In, values: [prod, stage]}, {key: gpu, operator: Exists}]}
+      fieldSelector: {matchExpressions: [{key: region, operator: In, values: [eu, us]}, {key: zone, operator: NotIn, values: [z]}]}
+      exclude: [berlin]
+    spreadConstraints: [{spreadByField: region, minGroups: 2, maxGroups: 2}, {spreadByField: cluster, minGroups: 2}]
+",
+    );
+    let overrides = "apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterOverridePolicy
+metadata: {name: gold}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  overrideRules:
+  - targetCluster: {labelSelector: {matchLabels: {tier: gold}}}
+    overriders: {plaintext: [{path: /metadata/annotations, operator: add, value: {x: gold}}]}
+";
+    let files = [("web.yaml", WEB), ("policy.yaml", &policy), ("overrides.yaml", overrides)];
+    let sandbox = init_for(&files, &["cluster-1", "cluster-2"]);
+    let inventory = sandbox.read("clusters.yaml");
+    assert_eq!(inventory.matches("kind: Cluster").count(), 3, "{inventory}");
+    assert!(
+        inventory.contains("name: berlin")
+            && inventory.contains("region: eu")
+            && inventory.contains("region: us")
+    );
+    sandbox.run("check").code(0);
+}
+
+#[test]
+fn clusters_come_from_the_policies_of_other_control_planes() {
+    let kubefleet = "apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {name: shop}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]
+  policy:
+    placementType: PickN
+    numberOfClusters: 2
+    affinity:
+      clusterAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          clusterSelectorTerms:
+          - labelSelector: {matchLabels: {env: prod}, matchExpressions: [{key: old, operator: DoesNotExist}]}
+";
+    init_for(
+        &[("web.yaml", WEB), ("namespace.yaml", NAMESPACE), ("policy.yaml", kubefleet)],
+        &["cluster-1", "cluster-2"],
+    );
+    let fixed = kubefleet.split("    placementType").next().unwrap().to_owned()
+        + "    placementType: PickFixed\n    clusterNames: [oslo, bergen]\n";
+    init_for(
+        &[("web.yaml", WEB), ("namespace.yaml", NAMESPACE), ("policy.yaml", &fixed)],
+        &["bergen", "oslo"],
+    );
+    let kubeadmiral = "apiVersion: core.kubeadmiral.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  schedulingMode: Duplicate
+  clusterSelector: {env: prod}
+  clusterAffinity:
+  - matchExpressions: [{key: size, operator: Gt, values: ['3']}]
+";
+    let labelled = WEB.replace(
+        "  namespace: shop\n",
+        "  namespace: shop\n  labels: {kubeadmiral.io/propagation-policy-name: web}\n",
+    );
+    init_for(&[("web.yaml", &labelled), ("policy.yaml", kubeadmiral)], &["cluster-1"]);
+    let kubefed = "apiVersion: types.kubefed.io/v1beta1
+kind: FederatedDeployment
+metadata: {name: web, namespace: shop}
+spec:
+  template:
+    spec:
+      replicas: 1
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec: {containers: [{name: web, image: 'nginx:1'}]}
+  placement: {clusters: [{name: rome}]}
+  overrides:
+  - {clusterName: rome, clusterOverrides: [{path: /spec/replicas, value: 2}]}
+";
+    let namespace = "apiVersion: types.kubefed.io/v1beta1
+kind: FederatedNamespace
+metadata: {name: shop, namespace: shop}
+spec: {placement: {clusterSelector: {}}}
+";
+    init_for(&[("web.yaml", kubefed), ("namespace.yaml", namespace)], &["rome"]);
+    let selected = kubefed.replace("clusters: [{name: rome}]", "clusterSelector: {matchLabels: {env: prod}}");
+    let selected = selected.split("  overrides").next().unwrap();
+    init_for(&[("web.yaml", selected), ("namespace.yaml", namespace)], &["cluster-1"]);
+}
+
+#[test]
+fn where_nothing_names_a_cluster_init_asks() {
+    for files in [vec![], vec![("web.yaml", WEB)], vec![("web.yaml", WEB), ("policy.yaml", POLICY)]] {
+        let sandbox = Sandbox::new();
+        files.iter().for_each(|(path, text)| sandbox.write(path, text));
+        let ran = sandbox.run("init").code(2);
+        assert!(ran.err.contains("federate init --cluster eu-1 us-1"), "{ran:#?}");
+        assert!(ran.err.contains("federate snapshot --hub-context CONTEXT --out snapshot"), "{ran:#?}");
+        assert_eq!(sandbox.files("").len(), files.len(), "nothing is written");
+        let check = sandbox.run("check").code(1).out;
+        assert!(check.contains("federate init"), "{check}");
+        let plan = sandbox.run("plan");
+        assert!(plan.err.contains("federate init"), "{plan:#?}");
+    }
+}
+
+#[test]
+fn given_names_take_the_places_of_clusters_without_a_name() {
+    let policy = POLICY.replace(
+        "placement:\n",
+        "placement:\n    clusterAffinity: {labelSelector: {matchLabels: {env: prod}}}\n",
+    );
+    let sandbox = Sandbox::new().file("web.yaml", WEB).file("policy.yaml", policy);
+    sandbox.run("init --cluster eu-1").code(0);
+    assert_eq!(clusters_of_web(&sandbox), ["eu-1"]);
+    let ran = sandbox.run("init --cluster us-1").code(2);
+    assert!(ran.err.contains("--cluster has no effect: the repo has an inventory with eu-1"), "{ran:#?}");
+    let ran = sandbox.run("init --dialect karmada").code(2);
+    assert!(ran.err.contains("--dialect has no effect"), "{ran:#?}");
+}
+
+#[test]
+fn the_workflow_is_for_the_branch_and_the_forge_of_the_repository() {
+    let sandbox = Sandbox::new().file("web.yaml", WEB);
+    sandbox.git("init -q -b trunk");
+    sandbox.run("init --cluster a").code(0);
+    let workflow = sandbox.read(".github/workflows/federate.yml");
+    assert!(workflow.contains("branches: [trunk]"), "{workflow}");
+    assert!(workflow.contains("--fail-on unmatched,unschedulable"), "{workflow}");
+
+    let sandbox = Sandbox::new().file("deploy/web.yaml", WEB);
+    sandbox.git("init -q -b main");
+    sandbox.git("remote add origin git@gitlab.example.com:shop/deploy.git");
+    let ran = sandbox.run("init deploy --cluster a").code(0);
+    assert!(ran.out.contains("wrote .gitlab-ci.yml") && !sandbox.path(".github").exists(), "{ran:#?}");
+    assert!(sandbox.read("ci/gitlab-note.sh").starts_with("#!"));
+
+    let sandbox =
+        Sandbox::new().file("apps/web.yaml", WEB).file(".gitlab-ci.yml", "build: {script: [make]}\n");
+    sandbox.git("init -q -b main");
+    let ran = sandbox.run("init apps --cluster a").code(0);
+    assert!(ran.out.contains("add `include: [{local: ci/federate.gitlab-ci.yml}]` to it"), "{ran:#?}");
+    let pipeline = sandbox.read("ci/federate.gitlab-ci.yml");
+    assert!(pipeline.contains("federate check apps ") && !pipeline.contains(" deploy -"), "{pipeline}");
+    assert!(!pipeline.contains("stage: review"), "{pipeline}");
+    assert_eq!(sandbox.read(".gitlab-ci.yml"), "build: {script: [make]}\n");
+}
+
+#[test]
+fn folders_that_other_tools_apply_are_named() {
+    let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: apps, namespace: flux-system}
+spec: {interval: 1m, path: ./apps, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+";
+    let argo = "apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: apps, namespace: argocd}
+spec: {project: default, source: {repoURL: https://example.com/a.git, path: apps}, destination: {name: in-cluster}}
+";
+    let sandbox = Sandbox::new()
+        .file("apps/web/web.yaml", WEB)
+        .file("clusters/prod/apps.yaml", flux)
+        .file("argocd/apps.yaml", argo);
+    sandbox.git("init -q -b main");
+    let out = sandbox.run("init apps/web --cluster a").code(0).out;
+    assert!(
+        out.contains("Kustomization flux-system/apps (clusters/prod/apps.yaml:1) applies this folder"),
+        "{out}"
+    );
+    assert!(out.contains("/apps/web/federate.yaml, /apps/web/policy.yaml in .sourceignore"), "{out}");
+    assert!(out.contains("directory.exclude: '{web/federate.yaml,web/policy.yaml}'"), "{out}");
+    let sandbox = Sandbox::new().file("web.yaml", WEB).file("kustomization.yaml", "resources: [web.yaml]\n");
+    let out = sandbox.run("init --cluster a").code(0).out;
+    assert!(out.contains("kustomize builds the folder of kustomization.yaml"), "{out}");
 }

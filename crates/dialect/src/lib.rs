@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Config, Declared, ImpliedScope, Repo, Role};
 
 mod action;
@@ -66,7 +67,7 @@ pub use previous::{ChangedRows, Previous, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::References;
 pub use release::Release;
-pub use starter::Starter;
+pub use starter::{Starter, labels as starter_labels};
 pub use unfollowed::{NotFollowed, Unfollowed};
 
 /// The field manager of a control plane's component that writes objects of member clusters.
@@ -142,7 +143,7 @@ pub trait Dialect: Sync {
 
     /// The objects that a new repo starts with: these clusters, and a policy that places these templates on all of
     /// them.
-    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         let _ = (clusters, templates);
         Starter::default()
     }

@@ -12,6 +12,10 @@ pub struct References {
     pub clusters: Vec<Name>,
     /// Requirements on the labels and fields of clusters.
     pub cluster_labels: Vec<Requirement>,
+    /// The same with what belongs together: what clusters must be like for each selection to find some.
+    pub cluster_terms: Vec<ClusterTerm>,
+    /// Labels whose values are read of every cluster, by key.
+    pub read_cluster_labels: Vec<String>,
     /// Selectors of templates.
     pub selectors: Vec<Selector>,
     /// Other objects by name.
@@ -40,8 +44,130 @@ pub struct Requirement {
     pub values: Vec<Name>,
 }
 
-/// A property of clusters by which policies select them.
+/// A selection of clusters: all of its conditions hold for each cluster that it selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterTerm {
+    /// The only clusters that it selects; empty if the name does not matter.
+    pub names: Vec<String>,
+    /// Clusters that it does not select.
+    pub excluded: Vec<String>,
+    /// What holds for the properties of each cluster.
+    pub conditions: Vec<ClusterCondition>,
+    /// How many clusters it must select, if more than one.
+    pub count: usize,
+    /// Properties of which the selected clusters must have that many different values.
+    pub distinct: Vec<(ClusterProperty, usize)>,
+    /// Whether it applies only where the terms of the object before it do not suffice, so that it means other clusters.
+    pub fallback: bool,
+}
+
+/// What holds for a property of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterCondition {
+    /// The property.
+    pub of: ClusterProperty,
+    /// How its value compares with `values`.
+    pub operator: ClusterOperator,
+    /// The values.
+    pub values: Vec<String>,
+}
+
+/// The operators of selectors of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterOperator {
+    /// It is one of the values.
+    In,
+    /// It is none of the values, or the property is not set.
+    NotIn,
+    /// It is set.
+    Exists,
+    /// It is not set.
+    DoesNotExist,
+    /// It is an integer that is greater than the value.
+    Gt,
+    /// It is an integer that is less than the value.
+    Lt,
+}
+
+impl ClusterOperator {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "In" => Self::In,
+            "NotIn" => Self::NotIn,
+            "Exists" => Self::Exists,
+            "DoesNotExist" => Self::DoesNotExist,
+            "Gt" => Self::Gt,
+            "Lt" => Self::Lt,
+            _ => return None,
+        })
+    }
+}
+
+impl ClusterTerm {
+    /// Selects only clusters of this list, if it has any.
+    #[must_use]
+    pub fn named(mut self, list: &Cursor<'_>) -> Self {
+        self.names.extend(texts(list));
+        self
+    }
+
+    /// Does not select the clusters of this list.
+    #[must_use]
+    pub fn except(mut self, list: &Cursor<'_>) -> Self {
+        self.excluded.extend(texts(list));
+        self
+    }
+
+    /// Selects only clusters that a label selector selects.
+    #[must_use]
+    pub fn labelled(self, selector: &Cursor<'_>) -> Self {
+        self.labelled_map(&selector.field("matchLabels")).labelled_by(&selector.field("matchExpressions"))
+    }
+
+    /// Selects only clusters with these labels.
+    #[must_use]
+    pub fn labelled_map(mut self, labels: &Cursor<'_>) -> Self {
+        for (key, value) in labels.value().as_object().into_iter().flatten() {
+            let values = value.as_str().map(str::to_owned).into_iter().collect();
+            let of = ClusterProperty::Label(key.clone());
+            self.conditions.push(ClusterCondition { of, operator: ClusterOperator::In, values });
+        }
+        self
+    }
+
+    /// Selects only clusters whose labels meet these requirements.
+    #[must_use]
+    pub fn labelled_by(self, requirements: &Cursor<'_>) -> Self {
+        self.that_meet(requirements, |key| Some(ClusterProperty::Label(key.to_owned())))
+    }
+
+    /// Selects only clusters that meet these requirements. `property` returns the property that a key means.
+    #[must_use]
+    pub fn that_meet(
+        mut self,
+        requirements: &Cursor<'_>,
+        property: impl Fn(&str) -> Option<ClusterProperty>,
+    ) -> Self {
+        for requirement in requirements.items() {
+            let key = requirement.field("key");
+            let Some(of) = property(key.text()).filter(|_| !key.text().is_empty()) else { continue };
+            let Some(operator) = ClusterOperator::parse(requirement.field("operator").text()) else {
+                continue;
+            };
+            let values = texts(&requirement.field("values")).collect();
+            self.conditions.push(ClusterCondition { of, operator, values });
+        }
+        self
+    }
+}
+
+fn texts<'c>(list: &Cursor<'c>) -> impl Iterator<Item = String> + use<'c> {
+    let items: Vec<Cursor<'c>> = list.items().collect();
+    items.into_iter().filter_map(|item| Some(Name::at(&item)?.name))
+}
+
+/// A property of clusters by which policies select them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClusterProperty {
     /// A label, by its key.
     Label(String),

@@ -1,6 +1,8 @@
 //! What `federate init` writes.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+use federate_repo::config::ConfiguredCluster;
 
 /// The objects that a new repo starts with.
 #[derive(Debug, Default)]
@@ -11,4 +13,10 @@ pub struct Starter {
     pub policy: Option<Value>,
     /// What else is needed, as an instruction.
     pub note: Option<&'static str>,
+}
+
+/// The labels of a cluster as a JSON object.
+pub fn labels(cluster: &ConfiguredCluster) -> Value {
+    let labels = cluster.labels.iter().map(|(key, value)| (key.clone(), json!(value)));
+    Value::Object(labels.collect::<Map<_, _>>())
 }

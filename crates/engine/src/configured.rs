@@ -4,7 +4,7 @@ use serde_json::json;
 
 use federate_kubernetes::{Cluster, Finding, Object, Taint, names};
 use federate_repo::Repo;
-use federate_repo::config::{self, ConfiguredCluster, TaintEffect};
+use federate_repo::config::{ConfiguredCluster, TaintEffect};
 
 /// The configured clusters, and errors in their names.
 pub(super) fn clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
@@ -29,8 +29,8 @@ fn cluster(repo: &Repo, configured: &ConfiguredCluster, pointer: &str) -> Cluste
         "kind": "Cluster",
         "metadata": {"name": configured.name, "labels": configured.labels},
     });
-    let mut object = Object::of(body, config::FILE);
-    let at = repo.texts.get(config::FILE).and_then(|text| federate_yaml::locate(text, 0, pointer));
+    let mut object = Object::of(body, repo.config_path());
+    let at = repo.texts.get(repo.config_path()).and_then(|text| federate_yaml::locate(text, 0, pointer));
     object.origin.line = at.map_or(object.origin.line, |at| at.line);
     let effect = |effect| match effect {
         TaintEffect::NoSchedule => "NoSchedule",

@@ -12,7 +12,10 @@ use rayon::prelude::*;
 use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::pointer;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_repo::config::AutoscaledReplicas;
 use federate_repo::{Repo, Role};
+
+use actions::Autoscalers;
 
 pub mod actions;
 mod alike;
@@ -25,6 +28,7 @@ mod decisions;
 pub mod deletions;
 mod encrypted;
 pub mod import;
+mod inventory_draft;
 mod kept;
 mod manifest;
 mod plan;
@@ -36,6 +40,7 @@ mod work_limit;
 
 pub use check::Inspection;
 pub use decisions::Decisions;
+pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::Planned;
 
@@ -147,6 +152,8 @@ pub struct Engine<'a> {
     previous: &'a Previous,
     lists: &'a SharedLists,
     values: bool,
+    /// The autoscalers of the repo, if manifests leave the replicas out that they decide about.
+    autoscalers: Option<Arc<Autoscalers>>,
 }
 
 impl<'a> Engine<'a> {
@@ -167,7 +174,9 @@ impl<'a> Engine<'a> {
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
         let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
         let Settings { previous, lists, values, .. } = settings;
-        Self { dialects, repo, clusters, planes, previous, lists, values: *values }
+        let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
+        let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
+        Self { dialects, repo, clusters, planes, previous, lists, values: *values, autoscalers }
     }
 
     /// The same control planes, with another previous plan.
@@ -176,7 +185,8 @@ impl<'a> Engine<'a> {
         'a: 'b,
     {
         let Self { dialects, repo, clusters, lists, values, .. } = *self;
-        Engine { dialects, repo, clusters, planes: Arc::clone(&self.planes), previous, lists, values }
+        let (planes, autoscalers) = (Arc::clone(&self.planes), self.autoscalers.clone());
+        Engine { dialects, repo, clusters, planes, previous, lists, values, autoscalers }
     }
 
     /// Returns what decisions read in the member clusters.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::actions::Autoscalers;
 use super::actions::cluster::prepare;
 use super::encrypted::{find_encrypted, refuse_changes, source_text};
 use super::work_limit::{Limited, WorkLimit, variants_cost};
@@ -81,6 +82,22 @@ impl Rendering {
     }
 }
 
+/// Removes the replicas of a manifest that an autoscaler decides about.
+fn omit_scaled_replicas(autoscalers: &Autoscalers, body: &mut Value) {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let id = ObjectRef {
+        api_version: text("/apiVersion").unwrap_or_default(),
+        kind: text("/kind").unwrap_or_default(),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name").unwrap_or_default(),
+    };
+    if autoscalers.scaler_of(&id).is_some()
+        && let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.shift_remove("replicas");
+    }
+}
+
 impl Engine<'_> {
     /// Places every template, and renders it for each of its clusters.
     pub fn render(&self) -> Rendering {
@@ -116,8 +133,13 @@ impl Engine<'_> {
 
     /// What each cluster of a placement receives.
     pub(crate) fn rendered(&self, placement: &Placement) -> Vec<Variant> {
-        let variants = self.plane(&placement.dialect).map(|plane| plane.manifests(placement));
-        let variants = variants.unwrap_or_default();
+        let mut variants =
+            self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default();
+        if let Some(autoscalers) = &self.autoscalers {
+            variants.iter_mut().flat_map(|variant| &mut variant.rendered).for_each(|rendered| {
+                omit_scaled_replicas(autoscalers, &mut rendered.body);
+            });
+        }
         match find_encrypted(self.repo, &placement.object) {
             Some(template) => refuse_changes(self.repo, template, variants),
             None => variants,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
+use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Config, Repo, Role, Template};
 use serde_json::Value;
 
@@ -130,7 +131,7 @@ impl Dialect for Karmada {
         &[release::SETTING, FEATURE_GATES]
     }
 
-    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         starter::starter(clusters, templates)
     }
 

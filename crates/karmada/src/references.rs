@@ -1,7 +1,7 @@
 //! What Karmada's objects refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{ClusterProperty, Name, Selector};
+use federate_dialect::references::{ClusterProperty, ClusterTerm, Name, Selector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -52,25 +52,65 @@ pub(super) fn of(object: &Object) -> References {
 }
 
 fn propagation(all: &mut References, placement: &Cursor<'_>) {
-    affinity(all, &placement.field("clusterAffinity"));
-    for term in placement.field("clusterAffinities").items() {
+    let first = all.cluster_terms.len();
+    let alternatives = placement.field("clusterAffinities");
+    if !alternatives.present() {
+        affinity(all, &placement.field("clusterAffinity"));
+    }
+    for term in alternatives.items() {
         affinity(all, &term);
         term.field("overflowAffinities").items().for_each(|overflow| affinity(all, &overflow));
+    }
+    for (at, term) in all.cluster_terms.iter_mut().skip(first).enumerate() {
+        term.fallback = at > 0;
+        spread(term, &placement.field("spreadConstraints"));
     }
     let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
     weights.items().for_each(|weight| affinity(all, &weight.field("targetCluster")));
 }
 
-fn affinity(all: &mut References, affinity: &Cursor<'_>) {
-    all.cluster_list(&affinity.field("clusterNames"));
-    all.cluster_list(&affinity.field("exclude"));
-    all.cluster_selector(&affinity.field("labelSelector"));
-    all.requirements(&affinity.field("fieldSelector").field("matchExpressions"), |key| match key {
+/// Adds how far the clusters of a placement are spread.
+fn spread(term: &mut ClusterTerm, constraints: &Cursor<'_>) {
+    for constraint in constraints.items() {
+        let groups = constraint.field("minGroups").value().as_u64().unwrap_or(1);
+        let groups = usize::try_from(groups).unwrap_or(1).clamp(1, MAX_GROUPS);
+        term.count = term.count.max(groups);
+        let label = constraint.field("spreadByLabel");
+        let property = match (constraint.field("spreadByField").text(), label.text()) {
+            ("cluster", _) => continue,
+            ("", "") => continue,
+            ("", key) => Some(ClusterProperty::Label(key.to_owned())),
+            (field, _) => cluster_field(field),
+        };
+        term.distinct.extend(property.map(|property| (property, groups)));
+    }
+}
+
+/// The most groups of clusters that an inventory is to have for a placement.
+const MAX_GROUPS: usize = 100;
+
+fn cluster_field(key: &str) -> Option<ClusterProperty> {
+    match key {
         "provider" => Some(ClusterProperty::Provider),
         "region" => Some(ClusterProperty::Region),
         "zone" => Some(ClusterProperty::Zone),
         _ => None,
-    });
+    }
+}
+
+fn affinity(all: &mut References, affinity: &Cursor<'_>) {
+    let fields = affinity.field("fieldSelector").field("matchExpressions");
+    all.cluster_terms.push(
+        ClusterTerm::default()
+            .named(&affinity.field("clusterNames"))
+            .except(&affinity.field("exclude"))
+            .labelled(&affinity.field("labelSelector"))
+            .that_meet(&fields, cluster_field),
+    );
+    all.cluster_list(&affinity.field("clusterNames"));
+    all.cluster_list(&affinity.field("exclude"));
+    all.cluster_selector(&affinity.field("labelSelector"));
+    all.requirements(&fields, cluster_field);
 }
 
 /// The selectors of a policy. Those of a namespaced one only select in its namespace.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use federate_dialect::Starter;
+use federate_dialect::{Starter, starter_labels};
 use federate_kubernetes::ObjectRef;
+use federate_repo::config::ConfiguredCluster;
 
 /// A policy that selects the kinds of the templates, or common kinds if there are none. Namespaces need no policy.
-pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+pub(super) fn starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
     let mut kinds: BTreeSet<(&str, &str)> =
         templates.iter().map(|id| (id.api_version.as_str(), id.kind.as_str())).collect();
     kinds.remove(&("v1", "Namespace"));
@@ -23,12 +24,19 @@ pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter 
         "metadata": {"name": "everywhere"},
         "spec": {"resourceSelectors": selectors, "placement": {"clusterAffinity": {}}},
     });
-    let cluster = |name: &String| {
+    let cluster = |cluster: &ConfiguredCluster| {
+        let mut spec = json!({"syncMode": "Push", "region": cluster.region});
+        if !cluster.provider.is_empty() {
+            spec["provider"] = json!(cluster.provider);
+        }
+        if !cluster.zones.is_empty() {
+            spec["zones"] = json!(cluster.zones);
+        }
         json!({
             "apiVersion": "cluster.karmada.io/v1alpha1",
             "kind": "Cluster",
-            "metadata": {"name": name, "labels": {}},
-            "spec": {"syncMode": "Push", "region": ""},
+            "metadata": {"name": cluster.name, "labels": starter_labels(cluster)},
+            "spec": spec,
         })
     };
     Starter { inventory: clusters.iter().map(cluster).collect(), policy: Some(policy), note: None }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef, schema};
+use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Config, Repo, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -111,7 +112,7 @@ impl Dialect for KubeAdmiral {
         Ok(hub::memory_of(hub))
     }
 
-    fn starter(&self, clusters: &[String], _: &[&ObjectRef]) -> Starter {
+    fn starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
         starter::starter(clusters)
     }
 

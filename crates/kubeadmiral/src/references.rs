@@ -1,7 +1,7 @@
 //! What `KubeAdmiral`'s objects, and the labels and annotations of templates, refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{Name, OtherKind, Reference};
+use federate_dialect::references::{ClusterTerm, Name, OtherKind, Reference};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -42,6 +42,31 @@ pub(super) fn of(object: &Object) -> References {
 
 /// The labels and terms by which clusters are selected.
 fn clusters(all: &mut References, at: &Cursor<'_>) {
+    let base = ClusterTerm::default().labelled_map(&at.field("clusterSelector"));
+    let terms: Vec<Cursor<'_>> = at.field("clusterAffinity").items().collect();
+    // A policy lists clusters as `placement`, a rule as `clusters`.
+    let listed = at.field("placement").items().filter_map(|item| Name::at(&item.field("cluster")));
+    let listed: Vec<String> = listed.map(|name| name.name).collect();
+    let with_names = |term: ClusterTerm| {
+        let names = if term.names.is_empty() { listed.clone() } else { term.names };
+        ClusterTerm { names, ..term }.named(&at.field("clusters"))
+    };
+    if terms.is_empty() {
+        all.cluster_terms.push(with_names(base.clone()));
+    }
+    for term in &terms {
+        let mut selected = base.clone().labelled_by(&term.field("matchExpressions"));
+        for field in
+            term.field("matchFields").items().filter(|one| one.field("key").text() == "metadata.name")
+        {
+            match field.field("operator").text() {
+                "In" => selected = selected.named(&field.field("values")),
+                "NotIn" => selected = selected.except(&field.field("values")),
+                _ => {}
+            }
+        }
+        all.cluster_terms.push(with_names(selected));
+    }
     all.cluster_label_map(&at.field("clusterSelector"));
     for term in at.field("clusterAffinity").items() {
         all.cluster_requirements(&term.field("matchExpressions"));

@@ -2,21 +2,23 @@
 
 use serde_json::json;
 
-use federate_dialect::Starter;
+use federate_dialect::{Starter, starter_labels};
+use federate_repo::config::ConfiguredCluster;
 
 /// A policy that templates name in a label.
-pub(super) fn starter(clusters: &[String]) -> Starter {
+pub(super) fn starter(clusters: &[ConfiguredCluster]) -> Starter {
     let policy = json!({
         "apiVersion": "core.kubeadmiral.io/v1alpha1",
         "kind": "ClusterPropagationPolicy",
         "metadata": {"name": "everywhere"},
         "spec": {"schedulingMode": "Duplicate"},
     });
-    let cluster = |name: &String| {
+    let cluster = |cluster: &ConfiguredCluster| {
+        let name = &cluster.name;
         json!({
             "apiVersion": "core.kubeadmiral.io/v1alpha1",
             "kind": "FederatedCluster",
-            "metadata": {"name": name, "labels": {}},
+            "metadata": {"name": name, "labels": starter_labels(cluster)},
             "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
         })
     };

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Declared, Repo, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -132,7 +133,7 @@ impl Dialect for KubeFed {
         Ok(hub::memory_of(hub))
     }
 
-    fn starter(&self, clusters: &[String], _: &[&ObjectRef]) -> Starter {
+    fn starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
         starter::starter(clusters)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use federate_dialect::References;
-use federate_dialect::references::{Name, Selector};
+use federate_dialect::references::{ClusterTerm, Name, Selector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -46,7 +46,11 @@ pub(super) fn of(object: &Object) -> References {
     let selector = annotations.field(super::v1::SELECTOR);
     let document: Option<Value> = serde_json::from_str(selector.text()).ok();
     let mut required = References::default();
-    required.cluster_requirements(&Cursor::new(document.as_ref().unwrap_or(&Value::Null)));
+    let requirements = Cursor::new(document.as_ref().unwrap_or(&Value::Null));
+    required.cluster_requirements(&requirements);
+    if document.is_some() {
+        all.cluster_terms.push(ClusterTerm::default().labelled_by(&requirements));
+    }
     // The annotation contains a document of its own, in which the keys have no place.
     for requirement in &mut required.cluster_labels {
         selector.pointer().clone_into(&mut requirement.pointer);
@@ -84,8 +88,12 @@ fn federated(all: &mut References, spec: &Cursor<'_>) {
     let placement = spec.field("placement");
     let clusters = placement.field("clusters");
     clusters.items().for_each(|cluster| all.cluster(&cluster.field("name")));
+    let selector = placement.field("clusterSelector");
     if !clusters.present() {
-        all.cluster_selector(&placement.field("clusterSelector"));
+        all.cluster_selector(&selector);
+        if selector.present() {
+            all.cluster_terms.push(ClusterTerm::default().labelled(&selector));
+        }
     }
     spec.field("overrides").items().for_each(|one| all.cluster(&one.field("clusterName")));
 }

@@ -2,15 +2,17 @@
 
 use serde_json::json;
 
-use federate_dialect::Starter;
+use federate_dialect::{Starter, starter_labels};
+use federate_repo::config::ConfiguredCluster;
 
 /// Clusters only: federated objects contain their placement.
-pub(super) fn starter(clusters: &[String]) -> Starter {
-    let cluster = |name: &String| {
+pub(super) fn starter(clusters: &[ConfiguredCluster]) -> Starter {
+    let cluster = |cluster: &ConfiguredCluster| {
+        let name = &cluster.name;
         json!({
             "apiVersion": "core.kubefed.io/v1beta1",
             "kind": "KubeFedCluster",
-            "metadata": {"name": name, "namespace": "kube-federation-system", "labels": {}},
+            "metadata": {"name": name, "namespace": "kube-federation-system", "labels": starter_labels(cluster)},
             "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
         })
     };

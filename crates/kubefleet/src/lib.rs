@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
+use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Config, ImpliedScope, Repo, Role};
 
 use federate_dialect::admitted::Admitted;
@@ -131,7 +132,7 @@ impl Dialect for KubeFleet {
         version::installed(objects)
     }
 
-    fn starter(&self, clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         starter::starter(clusters, templates)
     }
 

@@ -1,7 +1,9 @@
 //! What `KubeFleet`'s objects refer to by name.
 
 use federate_dialect::References;
-use federate_dialect::references::{ClusterProperty, Name, OtherKind, Reference, Requirement, Selector};
+use federate_dialect::references::{
+    ClusterCondition, ClusterOperator, ClusterProperty, ClusterTerm, Name, OtherKind, Reference, Requirement, Selector,
+};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
@@ -30,8 +32,10 @@ pub(super) fn of(object: &Object) -> References {
             }
             for rule in spec.field("policy").field("overrideRules").items() {
                 terms(&mut all, &rule.field("clusterSelector"));
+                all.cluster_terms.extend(required_terms(&rule.field("clusterSelector")));
                 for patch in rule.field("jsonPatchOverrides").items() {
                     let value = patch.field("value");
+                    all.read_cluster_labels.extend(variables::labels(value.value()));
                     all.cluster_labels.extend(variables::labels(value.value()).into_iter().map(|key| {
                         Requirement {
                             of: ClusterProperty::Label(key),
@@ -56,6 +60,7 @@ pub(super) fn of(object: &Object) -> References {
         "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
             for stage in spec.field("stages").items() {
                 all.cluster_selector(&stage.field("labelSelector"));
+                all.cluster_terms.push(ClusterTerm::default().labelled(&stage.field("labelSelector")));
             }
         }
         _ => {}
@@ -67,6 +72,9 @@ fn placement(all: &mut References, policy: &Cursor<'_>) {
     all.cluster_list(&policy.field("clusterNames"));
     let affinity = policy.field("affinity").field("clusterAffinity");
     terms(all, &affinity.field("requiredDuringSchedulingIgnoredDuringExecution"));
+    if policy.field("placementType").text() != "PickFixed" {
+        all.cluster_terms.extend(picked(policy, &affinity));
+    }
     for constraint in policy.field("topologySpreadConstraints").items() {
         let key = constraint.field("topologyKey");
         all.cluster_labels.extend(Name::at(&key).map(|name| Requirement {
@@ -78,6 +86,45 @@ fn placement(all: &mut References, policy: &Cursor<'_>) {
     for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
         all.cluster_selector(&preferred.field("preference").field("labelSelector"));
     }
+}
+
+/// What a placement selects that picks clusters by their properties.
+fn picked(policy: &Cursor<'_>, affinity: &Cursor<'_>) -> Vec<ClusterTerm> {
+    let mut terms = required_terms(&affinity.field("requiredDuringSchedulingIgnoredDuringExecution"));
+    if terms.is_empty() {
+        terms.push(ClusterTerm::default());
+    }
+    let spread = policy.field("topologySpreadConstraints");
+    for key in spread.items().filter_map(|constraint| Name::at(&constraint.field("topologyKey"))) {
+        for term in &mut terms {
+            let of = ClusterProperty::Label(key.name.clone());
+            term.conditions.push(ClusterCondition {
+                of,
+                operator: ClusterOperator::Exists,
+                values: Vec::new(),
+            });
+        }
+    }
+    let first = terms.first().cloned().unwrap_or_default();
+    let preferred = affinity.field("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferences = preferred.items().map(|one| one.field("preference").field("labelSelector"));
+    let preferred: Vec<ClusterTerm> = preferences.map(|selector| first.clone().labelled(&selector)).collect();
+    let count =
+        policy.field("numberOfClusters").value().as_u64().and_then(|count| usize::try_from(count).ok());
+    if let Some(term) = terms.first_mut() {
+        term.count = count.unwrap_or(1).min(MAX_PICKED);
+    }
+    terms.extend(preferred);
+    terms
+}
+
+/// The most clusters that an inventory is to have for a placement.
+const MAX_PICKED: usize = 100;
+
+/// What the terms of a selector of clusters select.
+fn required_terms(selector: &Cursor<'_>) -> Vec<ClusterTerm> {
+    let terms = selector.field("clusterSelectorTerms");
+    terms.items().map(|term| ClusterTerm::default().labelled(&term.field("labelSelector"))).collect()
 }
 
 fn terms(all: &mut References, selector: &Cursor<'_>) {

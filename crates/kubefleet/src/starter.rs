@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use federate_dialect::Starter;
+use federate_dialect::{Starter, starter_labels};
 use federate_kubernetes::ObjectRef;
+use federate_repo::config::ConfiguredCluster;
 
 /// A placement that selects the namespaces of the templates, with what is in them, and cluster-scoped templates by
 /// name.
-pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter {
+pub(super) fn starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
     let mut selected: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
     for id in templates {
         let (group, version) = id.api_version.split_once('/').unwrap_or(("", &id.api_version));
@@ -33,13 +34,12 @@ pub(super) fn starter(clusters: &[String], templates: &[&ObjectRef]) -> Starter 
             "policy": {"placementType": "PickAll"},
         },
     });
-    let cluster = |name: &String| {
-        let identity =
-            json!({"apiGroup": "", "kind": "ServiceAccount", "name": name, "namespace": "fleet-system"});
+    let cluster = |cluster: &ConfiguredCluster| {
+        let identity = json!({"apiGroup": "", "kind": "ServiceAccount", "name": cluster.name, "namespace": "fleet-system"});
         json!({
             "apiVersion": "cluster.kubernetes-fleet.io/v1",
             "kind": "MemberCluster",
-            "metadata": {"name": name, "labels": {}},
+            "metadata": {"name": cluster.name, "labels": starter_labels(cluster)},
             "spec": {"identity": identity},
         })
     };

@@ -13,8 +13,13 @@ use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
+use super::source::File;
+
 /// The name of the file, at the repo's root.
 pub const FILE: &str = "federate.yaml";
+
+/// The names that the file may have, by precedence in messages.
+pub const FILE_NAMES: [&str; 3] = [FILE, "federate.yml", ".federate.yaml"];
 
 /// The settings of a repo. Every key is optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -36,6 +41,9 @@ pub struct Config {
     /// What becomes of a template that no policy places: `warn` (the default), `error`, or `everywhere`, which places
     /// it in every cluster.
     pub unplaced: Unplaced,
+    /// What becomes of `spec.replicas` in the manifests of workloads that an autoscaler of the repo scales: `keep` (the
+    /// default), or `omit`, for tools that would reset the replicas in the clusters.
+    pub autoscaled_replicas: AutoscaledReplicas,
     /// The version of Kubernetes (`1.31`) of clusters whose inventory does not name one. `federate check` reports
     /// fields and API versions that it does not serve.
     pub kubernetes_version: Option<String>,
@@ -120,6 +128,17 @@ pub enum Unplaced {
     Everywhere,
 }
 
+/// What becomes of the replicas of workloads that an autoscaler scales.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum AutoscaledReplicas {
+    /// Manifests contain them.
+    #[default]
+    Keep,
+    /// Manifests leave them out.
+    Omit,
+}
+
 /// Settings for applying to member clusters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -184,7 +203,9 @@ pub enum Kind {
 
 impl Config {
     /// Parses the file. An empty file is the default.
-    pub fn read(bytes: &[u8]) -> Result<Self, Finding> {
+    pub fn read(file: &File) -> Result<Self, Finding> {
+        let bytes = &*file.bytes;
+        let error = |at, message: &str| error(&file.path, at, message);
         let stream = federate_yaml::read(bytes);
         if let Some(e) = stream.errors.first() {
             return Err(error(Some(e.at), &e.message));
@@ -236,16 +257,9 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, Strin
     })
 }
 
-fn error(at: Option<Position>, message: &str) -> Finding {
-    let file: Arc<str> = FILE.into();
-    Finding::in_file(
-        Severity::Error,
-        "invalid-config",
-        &file,
-        at,
-        format!("invalid configuration: {message}"),
-    )
-    .help("docs/reference/federate-yaml.md lists the keys")
+fn error(file: &Arc<str>, at: Option<Position>, message: &str) -> Finding {
+    Finding::in_file(Severity::Error, "invalid-config", file, at, format!("invalid configuration: {message}"))
+        .help("docs/reference/federate-yaml.md lists the keys")
 }
 
 /// The message of serde without the value, which could be secret.

@@ -20,10 +20,11 @@ pub mod exclusion;
 mod ignore;
 mod live;
 mod load;
-pub mod pointer_file;
-mod scope;
 mod other_tools;
 pub mod ownership;
+pub mod pointer_file;
+mod scope;
+mod selection;
 mod sort;
 pub mod source;
 mod template;
@@ -37,6 +38,7 @@ pub use config::Config;
 pub use duplicates::Duplicate;
 pub use live::{live, objects_of};
 pub use ownership::{BuildRoot, BuildTool};
+pub use selection::{ConfigChoice, InvalidPath, ReadOptions, normalize_path};
 pub use source::{EmptySource, File, Source};
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
@@ -188,6 +190,8 @@ impl Template {
 pub struct Repo {
     /// `federate.yaml`, or the defaults.
     pub config: Config,
+    /// The file of the configuration; `None` for `federate.yaml` at the root.
+    pub config_path: Option<Arc<str>>,
     /// All objects that dialects claim: inventory, policies, overrides.
     pub claimed: Vec<Claimed>,
     /// The objects to place.
@@ -219,46 +223,28 @@ pub struct Loaded<'a> {
     claims: sort::ClaimTable<'a>,
 }
 
-/// Loads a repo. `output` is the output folder in it, which is not read; `claims` knows the kinds of
-/// dialects. Errors are in the repo's findings.
-pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claims) -> Loaded<'a> {
+/// Loads a repo. `claims` knows the kinds of dialects. Errors are in the repo's findings.
+pub fn load<'a>(source: &dyn Source, options: &ReadOptions, claims: &'a dyn Claims) -> Loaded<'a> {
     let mut findings = Vec::new();
-    let config_file = read_config(source).unwrap_or_else(|finding| {
+    let config_file = selection::read_config(source, options).unwrap_or_else(|finding| {
         findings.push(finding);
         None
     });
-    let config = config_file.as_ref().map_or(Ok(Config::default()), |file| Config::read(&file.bytes));
+    let config = config_file.as_ref().map_or(Ok(Config::default()), Config::read);
     let config = config.unwrap_or_else(|finding| {
         findings.push(finding);
         Config::default()
     });
-    let (selection, bad_patterns) = walk::Selection::new(&config, output);
+    let config_path = config_file.as_ref().map(|file| file.path.clone());
+    let (selection, bad_patterns) = walk::Selection::new(&config, config_path.as_ref(), options);
     findings.extend(bad_patterns);
     let (files, unread) = walk::read(source, &selection);
     findings.extend(unread);
     let mut loaded = load_bytes(files, config, claims);
     loaded.repo.texts.extend(config_file.map(|file| (file.path, file.bytes)));
+    loaded.repo.config_path = config_path;
     loaded.repo.report(findings);
     loaded
-}
-
-/// Reads `federate.yaml` at the root, if it exists.
-fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
-    let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
-    let Some(entry) = entries.into_iter().find(|e| e.name == config::FILE) else { return Ok(None) };
-    let bytes = match entry.kind {
-        source::EntryKind::File => source.read(config::FILE),
-        source::EntryKind::LinkToFile(real) => source.read(&real),
-        source::EntryKind::LinkOutside(to) => return Err(walk::outside(config::FILE, &to)),
-        source::EntryKind::Unreadable(why) => Err(why),
-        source::EntryKind::SparseFile => return Err(walk::sparse(config::FILE, &[])),
-        _ => return Ok(None),
-    };
-    let bytes = bytes.map_err(|why| walk::unreadable(config::FILE, &why))?;
-    if let Some(pointer) = pointer_file::find_pointer(config::FILE, &bytes) {
-        return Err(pointer);
-    }
-    Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
 }
 
 /// Loads a repo from files in memory, in any order.
@@ -313,6 +299,7 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     builds.extend(templates_of_engines.into_builds());
     let mut repo = Repo {
         config,
+        config_path: None,
         claimed,
         templates,
         builds,
@@ -519,9 +506,14 @@ impl Repo {
         self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
     }
 
+    /// The path of the file with the configuration, whether or not it exists.
+    pub fn config_path(&self) -> &str {
+        self.config_path.as_deref().unwrap_or(config::FILE)
+    }
+
     /// An error in `federate.yaml`, at the value that the pointer refers to.
     pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
-        let file: Arc<str> = config::FILE.into();
+        let file: Arc<str> = self.config_path().into();
         let text = self.texts.get(&file);
         let at = text.and_then(|text| federate_yaml::locate(text, 0, pointer));
         let message = format!("invalid configuration: {message}");

@@ -4,13 +4,13 @@ use rayon::prelude::*;
 
 use super::scope::Scopes;
 use super::source::{File, Source};
-use super::{Claims, Config, load, walk};
+use super::{Claims, Config, ReadOptions, load, walk};
 use federate_kubernetes::{Finding, Live, Object, Severity};
 
 /// Reads the live objects of each cluster with a folder in `source`; `name` is the folder's name in findings.
 /// An empty folder means that the cluster has no objects.
 pub fn live(source: &dyn Source, name: &str) -> (Live, Vec<Finding>) {
-    let (selection, _) = walk::Selection::new(&Config::default(), None);
+    let (selection, _) = walk::Selection::new(&Config::default(), None, &ReadOptions::default());
     let (files, mut findings) = walk::read(source, &selection);
     let contents: Vec<_> = files.par_iter().map(|file| objects(file, name)).collect();
     let mut live = Live::default();

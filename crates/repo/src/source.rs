@@ -7,6 +7,10 @@ use std::sync::Arc;
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A tree of files. Paths are relative to its root, with `/`; the root itself is the empty path.
+///
+/// A tree may be a folder of a larger one, such as a git repository. Links may lead from the folder to the rest of the larger
+/// tree, whose paths begin with `/`: they are relative to the root of the larger tree. An entry there that is the folder itself
+/// is a link to it.
 pub trait Source: Sync {
     /// The entries of a folder, in any order; the error is the reason.
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String>;

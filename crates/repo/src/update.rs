@@ -118,7 +118,8 @@ impl<'r> Interpretation<'r> {
         assumed: &mut BTreeSet<ObjectRef>,
     ) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
+        let is_config = config::FILE_NAMES.contains(&&*file.path) || *file.path == *self.repo.config_path();
+        if is_config || ignore::IGNORE_FILES.contains(&name) {
             return Err("it configures which files are read");
         }
         let below =
@@ -160,8 +161,13 @@ impl<'r> Interpretation<'r> {
             return Err("it contains objects of a dialect");
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
-        if old.filter(|object| of_file(object)).any(|object| defines(object, self.claims)) {
+        let old: Vec<&Object> = old.filter(|object| of_file(object)).collect();
+        if old.iter().any(|object| defines(object, self.claims)) {
             return Err("it defines kinds");
+        }
+        let omits = self.repo.config.autoscaled_replicas == config::AutoscaledReplicas::Omit;
+        if omits && old.iter().any(|object| is_autoscaler(object)) {
+            return Err("it scales other objects");
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let file = File { path: file.path.clone(), bytes: bytes.clone() };
@@ -184,6 +190,9 @@ impl<'r> Interpretation<'r> {
             }
             if self.claiming.role(object).is_some() {
                 return Err("it contains objects of a dialect");
+            }
+            if omits && is_autoscaler(object) {
+                return Err("it scales other objects");
             }
         }
         Ok(contents.objects)
@@ -208,6 +217,11 @@ impl<'r> Interpretation<'r> {
         let mut seen = known;
         new.iter().find(|object| !seen.insert(identity(object)))
     }
+}
+
+/// Whether an object decides about the replicas of another one.
+fn is_autoscaler(object: &Object) -> bool {
+    object.at(&["spec", "scaleTargetRef"]).is_some()
 }
 
 /// Whether an object defines a kind or the dialect of one.

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use super::config::{self, Config};
 use super::ignore::{IGNORE_FILES, Rules, compile, format};
 use super::pointer_file::find_pointer;
+use super::selection::{Paths, ReadOptions};
 use super::source::{Entry, EntryKind, File, Source};
 use federate_kubernetes::finding::list;
 use federate_kubernetes::{Finding, Severity};
@@ -27,20 +28,31 @@ const PLAN: &str = "placements.yaml";
 /// Which files of a tree are read, in addition to its ignore files.
 #[derive(Debug)]
 pub struct Selection {
-    /// The selected paths; empty for all.
+    /// The paths that the configuration selects; empty for all.
     paths: Vec<Gitignore>,
+    /// The paths that are read instead of them.
+    given: Paths,
     exclude: Gitignore,
     outputs: Vec<String>,
     /// The part of each selected path before its first wildcard.
     beginnings: Vec<String>,
+    /// The file with the configuration.
+    config_path: Arc<str>,
 }
 
 impl Selection {
-    /// Combines the configuration and the given output folder.
-    pub fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
+    /// Combines the options with the configuration, which is in the file `config_path`.
+    pub fn new(
+        config: &Config,
+        config_path: Option<&Arc<str>>,
+        options: &ReadOptions,
+    ) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
-        for (index, path) in config.paths.iter().enumerate() {
+        let config_path = config_path.cloned().unwrap_or_else(|| config::FILE.into());
+        let bad_pattern = |pointer: &str, why: &str| bad_pattern(&config_path, pointer, why);
+        let configured = if options.paths.is_empty() { config.paths.as_slice() } else { &[] };
+        for (index, path) in configured.iter().enumerate() {
             let anchored = match path.trim_start_matches("./") {
                 "" | "." => "*".to_owned(),
                 path => format!("/{path}"),
@@ -51,16 +63,44 @@ impl Selection {
         }
         let (exclude, bad) = compile(config.exclude.iter().map(String::as_str));
         findings.extend(bad.into_iter().map(|(n, why)| bad_pattern(&format!("/exclude/{}", n - 1), &why)));
-        let outputs = output.into_iter().chain(config.output.as_deref());
+        let outputs = options.output.as_deref().into_iter().chain(config.output.as_deref());
         let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
         let outputs = outputs.filter(|output| !output.is_empty()).collect();
         let beginnings = config.paths.iter().map(|path| beginning_of(path).to_owned()).collect();
-        (Self { paths, exclude, outputs, beginnings }, findings)
+        let given = Paths::new(&options.paths);
+        (Self { paths, given, exclude, outputs, beginnings, config_path }, findings)
     }
 
-    /// Whether the configured paths include a file.
+    /// Whether the paths include a file.
     fn wants(&self, path: &str) -> bool {
-        self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
+        self.given.include(path)
+            && (self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path)))
+    }
+
+    /// Whether a file or folder is, contains, or is in one of the given paths.
+    fn concerns(&self, path: &str) -> bool {
+        self.given.include(path) || self.given.lead_through(path)
+    }
+
+    /// One finding for each path without files, of which those in `met` exist.
+    fn unused(&self, files: &BTreeMap<String, String>, met: &BTreeSet<String>) -> Vec<Finding> {
+        let given = self.given.iter().filter(|path| !path.is_empty());
+        let (there, missing): (Vec<&str>, Vec<&str>) = given.partition(|path| met.contains(*path));
+        let mut found: Vec<Finding> = missing
+            .into_iter()
+            .map(|path| unreadable(path, "there is no such file or folder").help(PATH_HELP))
+            .collect();
+        let has_files = |path: &str| {
+            let below = format!("{path}/");
+            files.contains_key(path)
+                || files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below))
+        };
+        found.extend(there.into_iter().filter(|path| !has_files(path)).map(|path| {
+            let message = "this path contains no manifest, or all its files are ignored";
+            Finding::in_file(Severity::Warning, "unused-path", &path.into(), None, message)
+        }));
+        found.extend(self.unused_patterns(files));
+        found
     }
 
     /// Whether the configured paths may include files of a folder.
@@ -74,14 +114,14 @@ impl Selection {
     }
 
     /// One finding for each configured path without files.
-    fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
+    fn unused_patterns(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
         let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
         (0..)
             .zip(&self.paths)
             .filter(|(_, pattern)| unused(pattern))
             .map(|(index, _): (usize, _)| {
                 let message = "this path matches no file, or all its files are ignored";
-                Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
+                Finding::in_file(Severity::Warning, "unused-path", &self.config_path, None, message)
                     .at(format!("/paths/{index}"))
             })
             .collect()
@@ -103,7 +143,7 @@ impl Selection {
 pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
     walk.run();
-    walk.findings.extend(selection.unused(&walk.files));
+    walk.findings.extend(selection.unused(&walk.files, &walk.met));
     walk.findings.extend(report_languages(&walk.languages));
     let Walk { files, mut findings, sparse: left_out, .. } = walk;
     if let Some((first, others)) = left_out.split_first() {
@@ -209,6 +249,8 @@ struct Walk<'s> {
     languages: BTreeMap<&'static str, BTreeSet<String>>,
     /// What all listed paths cost.
     listed: usize,
+    /// The given paths that exist.
+    met: BTreeSet<String>,
 }
 
 impl<'s> Walk<'s> {
@@ -225,6 +267,7 @@ impl<'s> Walk<'s> {
             sparse: Vec::new(),
             languages: BTreeMap::new(),
             listed: 0,
+            met: BTreeSet::new(),
         }
     }
 
@@ -308,6 +351,12 @@ impl<'s> Walk<'s> {
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
         self.listed += cost(&path);
+        if !self.selection.concerns(&path) {
+            return;
+        }
+        if self.selection.given.contains(&path) {
+            self.met.insert(path.clone());
+        }
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
@@ -350,7 +399,8 @@ impl<'s> Walk<'s> {
             return;
         }
         let readable = path.rsplit('/').next().is_some_and(|name| format(name).is_some());
-        if readable && path != config::FILE && self.selection.wants(&path) && self.seen.insert(real.clone()) {
+        let is_config = config::FILE_NAMES.contains(&path.as_str()) || *path == *self.selection.config_path;
+        if readable && !is_config && self.selection.wants(&path) && self.seen.insert(real.clone()) {
             self.files.insert(path, real);
         }
     }
@@ -360,9 +410,12 @@ fn selects(pattern: &Gitignore, path: &str) -> bool {
     pattern.matched_path_or_any_parents(path, false).is_ignore()
 }
 
-fn bad_pattern(pointer: &str, why: &str) -> Finding {
+/// What to do about a path that does not exist.
+const PATH_HELP: &str = "--path names a file or folder of the repo, relative to the repo's folder";
+
+fn bad_pattern(file: &Arc<str>, pointer: &str, why: &str) -> Finding {
     let message = format!("invalid pattern: {why}");
-    Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
+    Finding::in_file(Severity::Error, "invalid-config", file, None, message).at(pointer)
 }
 
 /// Whether a file is a plan written by federate, according to its top-level keys.
@@ -374,8 +427,13 @@ fn is_plan(bytes: &[u8]) -> bool {
     top("kind:") == Some("Plan") && top("apiVersion:").is_some_and(|v| v.starts_with("federate.dev/"))
 }
 
-fn below(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+pub(crate) fn below(folder: &str, name: &str) -> String {
+    // The root of the git repository is `/`.
+    if folder.is_empty() || folder.ends_with('/') {
+        format!("{folder}{name}")
+    } else {
+        format!("{folder}/{name}")
+    }
 }
 
 pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
@@ -444,7 +502,7 @@ mod tests {
 
     #[test]
     fn files_have_a_limit_together() {
-        let (selection, _) = Selection::new(&Config::default(), None);
+        let (selection, _) = Selection::new(&Config::default(), None, &ReadOptions::default());
         let (files, findings) = super::read(&Large(16), &selection);
         assert_eq!((files.len(), findings.len()), (16, 0));
         let (files, findings) = super::read(&Large(100), &selection);

@@ -223,8 +223,8 @@ fn one(
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
         let at = search.position(finding);
-        let line =
-            at.and_then(|at| quote::line(&origin.file, repo.texts.get(&origin.file)?, at.line, dialects));
+        let is_config = *origin.file == *repo.config_path();
+        let line = at.and_then(|at| quote::line(is_config, repo.texts.get(&origin.file)?, at.line, dialects));
         group = match (at, line) {
             (Some(at), Some(line)) => group.element(snippet(&origin.file, at, line)),
             (Some(at), None) => group.element(

@@ -6,7 +6,6 @@
 
 use federate_dialect::Dialects;
 use federate_engine::change::names_credential;
-use federate_repo::config;
 
 /// Longer lines are not quoted.
 const LONGEST: usize = 400;
@@ -18,10 +17,10 @@ const LONGEST_TYPE: usize = 100;
 /// variables, the name is on one line and the value on the next.
 const NEAR: usize = 3;
 
-/// The line with this number, from 1, if it may be quoted.
-pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
+/// The line with this number, from 1, if it may be quoted. Of a configuration, only keys may.
+pub(crate) fn line(is_config: bool, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
     let at = (number as usize).checked_sub(1)?;
-    if file == config::FILE {
+    if is_config {
         return key(&text(bytes.split(|b| *b == b'\n').nth(at)?));
     }
     if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes, dialects) {
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, number: u32) -> Option<String> {
-        line("a.yaml", text.as_bytes(), number, Dialects::default())
+        line(false, text.as_bytes(), number, Dialects::default())
     }
 
     #[test]
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn settings_show_their_keys_alone() {
-        let settings = |text: &str| line(config::FILE, text.as_bytes(), 1, Dialects::default());
+        let settings = |text: &str| line(true, text.as_bytes(), 1, Dialects::default());
         assert_eq!(settings("values: {a: hunter2}").as_deref(), Some("values: …"));
         assert_eq!(settings("  paths:").as_deref(), Some("  paths:"));
         assert_eq!(settings("hunter2"), None);

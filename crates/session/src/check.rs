@@ -85,13 +85,14 @@ impl Session {
     }
 
     /// Findings about what a repo needs and this one lacks: objects, clusters, policies.
-    fn missing(&self) -> Vec<Finding> {
+    pub fn missing(&self) -> Vec<Finding> {
         let repo = self.repo();
         let whole = |code: &'static str, message: &str, help: &str| {
             Finding::in_file(Severity::Warning, code, &".".into(), None, message).help(help)
         };
         if repo.templates.is_empty() && repo.claimed.is_empty() {
-            let help = "name the folder with the manifests, or check `paths` and `exclude` in federate.yaml";
+            let help = "name the folder with the manifests, check `paths` and `exclude` in federate.yaml, or start with \
+                        `federate init --cluster NAME…`";
             return vec![whole("empty-repo", "the repo contains no Kubernetes object", help)];
         }
         let mut found = Vec::new();
@@ -100,11 +101,12 @@ impl Session {
             let help = match nested {
                 Some(folder) => &format!(
                     "{folder}/federate.yaml is not read, because `{folder}` is not the folder of the repo: name that \
-                     folder on the command line"
+                     folder on the command line, or the file with `--config {folder}/federate.yaml`"
                 ),
                 None => {
-                    "add one inventory object for each cluster, for example `Cluster` of \
-                     `cluster.karmada.io/v1alpha1`, or list the clusters below `clusters` in federate.yaml"
+                    "`federate init` writes the clusters that the policies name, and `federate init --cluster eu-1 us-1` those \
+                     that you name; `federate snapshot --hub-context CONTEXT --out snapshot` reads them from a control plane, \
+                     for `--snapshot snapshot`"
                 }
             };
             found.push(whole(
@@ -118,8 +120,8 @@ impl Session {
             && !repo.claimed.iter().any(|claimed| places(claimed.role))
             && self.plan().placements.is_empty()
         {
-            let help = "add a policy, for example `PropagationPolicy` of `policy.karmada.io/v1alpha1`, or set \
-                        `unplaced: everywhere` in federate.yaml";
+            let help = "`federate init` writes a policy; or add one, for example `PropagationPolicy` of \
+                        `policy.karmada.io/v1alpha1`, or set `unplaced: everywhere` in federate.yaml";
             found.push(whole(
                 "no-policies",
                 "the repo has no placement policy, so no template is placed",

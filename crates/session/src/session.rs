@@ -11,8 +11,8 @@ use federate_engine::deletions::PruneLimit;
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
-use federate_repo::config::Unplaced;
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Role, Source};
+use federate_repo::config::{AutoscaledReplicas, Unplaced};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, Role, Source};
 use federate_report::findings;
 
 use crate::known_kinds::KnownKinds;
@@ -32,8 +32,10 @@ const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-ver
 pub struct Options {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
-    /// The output folder within the repo, which is not read.
-    pub output: Option<String>,
+    /// What of the repo is read.
+    pub read: ReadOptions,
+    /// Whether manifests leave out the replicas that autoscalers decide about, whatever the configuration says.
+    pub omit_autoscaled_replicas: bool,
     /// Whether a cluster without `status` is taken as its control plane would take it. By default, it counts
     /// as joined, ready and serving every API.
     pub strict_inventory: bool,
@@ -66,7 +68,8 @@ impl Options {
     pub fn new(dialects: Dialects) -> Self {
         Self {
             dialects,
-            output: None,
+            read: ReadOptions::default(),
+            omit_autoscaled_replicas: false,
             strict_inventory: false,
             now: None,
             previous: Plan::default(),
@@ -91,7 +94,8 @@ pub struct Session {
     clusters: Vec<Cluster>,
     settings: Settings,
     errors: Vec<String>,
-    output: Option<String>,
+    read_options: ReadOptions,
+    omit_autoscaled_replicas: bool,
     versions: BTreeMap<String, String>,
     snapshot: Option<Arc<Stored>>,
     lost: Option<Lost>,
@@ -132,10 +136,9 @@ impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed);
-        let output = options.output.as_deref();
         let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, output, &known),
-            None => federate_repo::load(source, output, &known),
+            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, &options.read, &known),
+            None => federate_repo::load(source, &options.read, &known),
         };
         Self::of(loaded, known.clone(), options)
     }
@@ -150,7 +153,8 @@ impl Session {
     fn of(mut loaded: Loaded<'_>, known: KnownKinds, options: Options) -> Self {
         let Options {
             dialects,
-            output,
+            read: read_options,
+            omit_autoscaled_replicas,
             strict_inventory,
             now,
             previous,
@@ -170,6 +174,9 @@ impl Session {
             }
         };
         set(&mut loaded.repo, &versions);
+        if omit_autoscaled_replicas {
+            loaded.repo.config.autoscaled_replicas = AutoscaledReplicas::Omit;
+        }
         let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
         set(&mut loaded.repo, &installed);
         let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
@@ -202,7 +209,8 @@ impl Session {
             clusters,
             settings,
             errors,
-            output,
+            read_options,
+            omit_autoscaled_replicas,
             versions,
             snapshot,
             lost,
@@ -361,7 +369,8 @@ impl Session {
     fn options(&self) -> Options {
         Options {
             dialects: self.dialects,
-            output: self.output.clone(),
+            read: self.read_options.clone(),
+            omit_autoscaled_replicas: self.omit_autoscaled_replicas,
             strict_inventory: self.settings.strict_inventory,
             now: self.settings.now,
             previous: Plan::default(),

@@ -32,7 +32,9 @@ mod signers;
 mod tests;
 pub mod verify;
 
-pub use ancestry::{builds_on, default_branch, merge_base};
+pub use ancestry::{
+    builds_on, current_branch, default_branch, merge_base, names_of_revisions, recorded_default_branch,
+};
 pub use changed::changed;
 pub use resolve::{Resolved, Tag, has_commits, rev_and_path};
 pub use signers::Signers;
@@ -157,7 +159,10 @@ impl GitLocation {
 pub struct Revision {
     place: GitLocation,
     commit: Oid,
+    /// The tree of the folder.
     root: Oid,
+    /// The tree of the commit.
+    whole: Oid,
     /// Unused repository handles; each serves only one thread at a time.
     idle: Mutex<Vec<Repository>>,
     /// The objects in all listed folders, by path.
@@ -182,10 +187,11 @@ impl Revision {
             }
             _ => place.unreadable(&e),
         })?;
+        let whole = tree(&repository, commit, "").map_err(|e| place.unreadable(&e))?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
         let (links, submodules) = (link::Links::default(), BTreeSet::new());
         let alternates = Vec::new();
-        Ok(Self { place, commit, root, idle, known, links, submodules, alternates })
+        Ok(Self { place, commit, root, whole, idle, known, links, submodules, alternates })
     }
 
     /// Also reads submodules, as folders, whose commits the user's clone has.
@@ -237,21 +243,47 @@ impl Revision {
     }
 
     fn object(&self, repository: &Repository, path: &str) -> Result<Oid, git2::Error> {
-        if path.is_empty() {
-            return Ok(self.root);
+        // Links may lead to the rest of the repository.
+        let (root, below) = match path.strip_prefix('/') {
+            Some(path) => (self.whole, path),
+            None => (self.root, path),
+        };
+        if below.is_empty() {
+            return Ok(root);
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         match known {
             Some(oid) => Ok(oid),
             None if self.submodules.is_empty() && self.alternates.is_empty() => {
-                Ok(repository.find_tree(self.root)?.get_path(Path::new(path))?.id())
+                Ok(repository.find_tree(root)?.get_path(Path::new(below))?.id())
             }
-            None => path.split('/').try_fold(self.root, |folder, name| {
+            None => below.split('/').try_fold(root, |folder, name| {
                 let tree = find_tree(repository, folder)?;
                 let entry = tree.get_path(Path::new(name))?;
                 let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
                 Ok(submodule.unwrap_or_else(|| entry.id()))
             }),
+        }
+    }
+
+    /// The target of a link, which may be anywhere in the repository.
+    fn link(&self, repository: &Repository, path: &str, link: Oid) -> EntryKind {
+        let prefix = self.place.prefix.as_str();
+        let from_root = match path.strip_prefix('/') {
+            Some(path) => path.to_owned(),
+            None if prefix.is_empty() => path.to_owned(),
+            None => format!("{prefix}/{path}"),
+        };
+        let from_folder = |to: String| match to.strip_prefix(prefix) {
+            _ if prefix.is_empty() => to,
+            Some("") => String::new(),
+            Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/').to_owned(),
+            _ => format!("/{to}"),
+        };
+        match self.links.kind(repository, self.whole, &from_root, link) {
+            EntryKind::LinkToFile(to) => EntryKind::LinkToFile(from_folder(to)),
+            EntryKind::LinkToFolder(to) => EntryKind::LinkToFolder(from_folder(to)),
+            kind => kind,
         }
     }
 
@@ -300,14 +332,22 @@ impl Source for Revision {
             for entry in &tree {
                 let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
                 let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
-                let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+                let path = if folder.is_empty() || folder == "/" {
+                    format!("{folder}{name}")
+                } else {
+                    format!("{folder}/{name}")
+                };
                 let kind = match entry.filemode() {
                     _ if std::str::from_utf8(entry.name_bytes()).is_err() => {
                         EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
+                    // The folder itself, from outside.
+                    TREE if path.strip_prefix('/') == Some(&self.place.prefix) => {
+                        EntryKind::LinkToFolder(String::new())
+                    }
                     TREE => EntryKind::Folder,
                     SUBMODULE if submodule.is_some() => EntryKind::Folder,
-                    LINK => self.links.kind(repository, self.root, &path, entry.id()),
+                    LINK => self.link(repository, &path, entry.id()),
                     SUBMODULE => EntryKind::Submodule,
                     _ => EntryKind::File,
                 };

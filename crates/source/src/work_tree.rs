@@ -10,12 +10,16 @@ use crate::tracked::{MissingEntries, find_missing_entries};
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 
-/// A folder of the file system.
+use crate::git::GitLocation;
+
+/// A folder of the file system. Links may lead to the rest of the git repository that it belongs to.
 #[derive(Clone, Debug)]
 pub struct WorkTree {
     root: PathBuf,
     /// What git tracks here, but is not there.
     missing: Arc<OnceLock<MissingEntries>>,
+    /// The root of the git repository's work tree, once a link leads out of the folder; `None` outside of git.
+    repository: OnceLock<Option<PathBuf>>,
 }
 
 impl WorkTree {
@@ -35,7 +39,7 @@ impl WorkTree {
         if !canonical.is_dir() {
             return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
         }
-        Ok(Self { root: canonical, missing: Arc::default() })
+        Ok(Self { root: canonical, missing: Arc::default(), repository: OnceLock::new() })
     }
 
     /// A file system path relative to this tree, whether or not it exists; `None` if it is outside or is the
@@ -53,14 +57,29 @@ impl WorkTree {
                 part => resolved.push(part),
             }
         }
-        self.within(&resolved).filter(|path| !path.is_empty())
+        path_below(&self.root, &resolved).filter(|path| !path.is_empty())
     }
 
-    /// A canonical path relative to the tree, unless it is outside.
+    /// The root of the git repository's work tree.
+    fn repository(&self) -> Option<&Path> {
+        let find = || GitLocation::of(&self.root).ok()?.work_tree;
+        self.repository.get_or_init(find).as_deref()
+    }
+
+    /// A canonical path relative to the tree, or from the root of the git repository, unless it is outside of both.
     fn within(&self, canonical: &Path) -> Option<String> {
-        let below = canonical.strip_prefix(&self.root).ok()?;
-        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
-        Some(parts?.join("/"))
+        let inside = path_below(&self.root, canonical)
+            .or_else(|| Some(format!("/{}", path_below(self.repository()?, canonical)?)));
+        // `.git` is not part of the work tree, and its content, such as credentials, must not be read.
+        inside.filter(|path| path.split('/').all(|part| part != ".git"))
+    }
+
+    /// The path in the file system.
+    fn file_path(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix('/'), self.repository.get()) {
+            (Some(path), Some(Some(repository))) => repository.join(path),
+            _ => self.root.join(path.trim_start_matches('/')),
+        }
     }
 
     /// The entries that a folder lacks, although git tracks them.
@@ -84,9 +103,7 @@ impl WorkTree {
             Ok(canonical) => canonical,
             Err(e) => return EntryKind::Unreadable(format!("it links to `{target}`: {}", reason(&e))),
         };
-        // `.git` is not part of the work tree, and its content, such as credentials, must not be read.
-        let inside = self.within(&canonical).filter(|path| path.split('/').next() != Some(".git"));
-        match (inside, fs::metadata(&canonical)) {
+        match (self.within(&canonical), fs::metadata(&canonical)) {
             (None, _) => EntryKind::LinkOutside(target),
             (Some(to), Ok(meta)) if meta.is_dir() => EntryKind::LinkToFolder(to),
             (Some(to), Ok(meta)) if meta.is_file() => EntryKind::LinkToFile(to),
@@ -98,11 +115,14 @@ impl WorkTree {
 
 impl Source for WorkTree {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+        let path = self.file_path(folder);
         let missing = self.missing_from(folder);
-        let read = match (fs::read_dir(self.root.join(folder)), missing) {
+        let read = match (fs::read_dir(&path), missing) {
             (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
             (read, _) => read.map_err(|e| reason(&e))?,
         };
+        // The folder itself, from outside.
+        let own = self.root.file_name().filter(|_| self.root.parent() == Some(&path));
         let mut entries = read
             .map(|entry| {
                 let entry = entry.map_err(|e| reason(&e))?;
@@ -110,6 +130,9 @@ impl Source for WorkTree {
                 let kind = match (name.to_str(), entry.file_type()) {
                     (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
                     (_, Ok(kind)) if kind.is_file() => EntryKind::File,
+                    (_, Ok(kind)) if kind.is_dir() && own == Some(&*name) => {
+                        EntryKind::LinkToFolder(String::new())
+                    }
                     (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
                     _ => self.kind(&entry.path()),
                 };
@@ -126,7 +149,7 @@ impl Source for WorkTree {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let file = fs::File::open(self.root.join(path)).map_err(|e| reason(&e))?;
+        let file = fs::File::open(self.file_path(path)).map_err(|e| reason(&e))?;
         // With room for one byte more than the size, reading to the end allocates once.
         let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
@@ -136,6 +159,13 @@ impl Source for WorkTree {
         }
         Ok(bytes)
     }
+}
+
+/// A canonical path relative to a folder, unless it is outside.
+fn path_below(folder: &Path, canonical: &Path) -> Option<String> {
+    let below = canonical.strip_prefix(folder).ok()?;
+    let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+    Some(parts?.join("/"))
 }
 
 /// An IO error without the number of the system.

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use federate_kubernetes::{Cluster, Object, Origin, Severity};
-use federate_repo::{Config, File, Loaded, Repo, Role, load, load_bytes};
+use federate_repo::{Config, File, Loaded, ReadOptions, Repo, Role, load, load_bytes};
 use federate_source::WorkTree;
 
 fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
@@ -63,7 +63,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn load_folder(dir: &TempDir) -> Loaded<'static> {
-    load(&WorkTree::open(dir.path()).unwrap(), None, &claims)
+    load(&WorkTree::open(dir.path()).unwrap(), &ReadOptions::default(), &claims)
 }
 
 #[test]

@@ -14,8 +14,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use federate_kubernetes::Finding;
-use federate_repo::Config;
 use federate_repo::walk::{Selection, read};
+use federate_repo::{Config, ReadOptions};
 use federate_source::WorkTree;
 
 /// A folder with these files; parents are created as needed.
@@ -30,7 +30,8 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn walk(dir: &Path, config: &Config, output: Option<&str>) -> (Vec<String>, Vec<Finding>) {
-    let (selection, bad) = Selection::new(config, output);
+    let options = ReadOptions { output: output.map(str::to_owned), ..ReadOptions::default() };
+    let (selection, bad) = Selection::new(config, None, &options);
     assert_eq!(bad, []);
     let (files, findings) = read(&WorkTree::open(dir).unwrap(), &selection);
     (files.iter().map(|f| f.path.to_string()).collect(), findings)
@@ -135,7 +136,7 @@ fn configuration_that_selects_nothing_is_reported() {
     assert_eq!(files, ["apps/x.yaml"]);
     let reported: Vec<_> = findings.iter().map(|f| (f.code, f.pointer.as_str())).collect();
     assert_eq!(reported, [("unused-path", "/paths/1"), ("unused-path", "/paths/2")]);
-    let (_, bad) = Selection::new(&config(&["ok", "{a"]), None);
+    let (_, bad) = Selection::new(&config(&["ok", "{a"]), None, &ReadOptions::default());
     assert_eq!(
         bad.iter().map(|f| (f.code, f.pointer.as_str())).collect::<Vec<_>>(),
         [("invalid-config", "/paths/1")]

@@ -18,6 +18,9 @@ pub struct Source {
     /// The folder of the repository; its root by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// The files and folders of `path` that are read, instead of `paths` in federate.yaml; all by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// The signatures that are verified before anything is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,

@@ -10,7 +10,7 @@ use git2::Oid;
 use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
-use federate_repo::Source;
+use federate_repo::{ReadOptions, Source, normalize_path};
 use federate_session::{Lost, Options, Provenance, Session, Update};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, Revision};
@@ -44,6 +44,8 @@ enum Version {
 /// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
 pub struct SessionCache {
     pub(crate) dialects: Dialects,
+    /// What of the source is read.
+    read_options: ReadOptions,
     cached: Option<Cached>,
     /// The status of the clusters, if the repo does not say it.
     pub(crate) observed: Option<Observed>,
@@ -90,7 +92,7 @@ impl Opened {
         let tree = WorkTree::open(path).map_err(|finding| {
             RoundError::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
         })?;
-        let session = Session::open(&tree, Options::new(cache.dialects));
+        let session = Session::open(&tree, cache.options());
         let texts = &session.repo().texts;
         let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
         let version = Version::Digest(tip.clone());
@@ -150,6 +152,7 @@ impl SessionCache {
     pub(crate) fn new(dialects: Dialects) -> Self {
         Self {
             dialects,
+            read_options: ReadOptions::default(),
             cached: None,
             observed: None,
             clusters: Backoffs::default(),
@@ -162,15 +165,29 @@ impl SessionCache {
         }
     }
 
+    /// Reads only these paths of the source from now on; all if there are none.
+    pub(crate) fn select(&mut self, paths: &[String]) {
+        let paths: Vec<String> = paths.iter().filter_map(|path| normalize_path(path).ok()).collect();
+        if self.read_options.paths != paths {
+            self.cached = None;
+            self.read_options.paths = paths;
+        }
+    }
+
+    /// The options of a session over the source.
+    pub(crate) fn options(&self) -> Options {
+        Options { read: self.read_options.clone(), ..Options::new(self.dialects) }
+    }
+
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let (dialects, version) = (self.dialects, opened.version());
+        let (common, version) = (self.options(), opened.version());
         let (snapshot, lost) =
             self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
         let options = |previous| {
             let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
-            Options { previous, snapshot, lost, ..Options::new(dialects) }
+            Options { previous, snapshot, lost, ..common.clone() }
         };
         let inventory = self.inventory().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);

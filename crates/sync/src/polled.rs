@@ -215,8 +215,10 @@ impl Round<'_> {
         let (place, resolved, submodules) = remote.former(revision)?;
         let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
         let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
-        let repo = opened.repo(&self.spec.source.url);
-        let session = Session::open(opened.source(), Options { previous, ..Options::new(self.env.dialects) });
+        let repo = self.repo(&opened);
+        let mut sessions = SessionCache::new(self.env.dialects);
+        sessions.select(&self.spec.source.paths);
+        let session = Session::open(opened.source(), Options { previous, ..sessions.options() });
         match Self::refuses(&session, None, None, self.destination()) {
             Some(error) => return Err(error),
             None => drop(formers.insert(revision.to_owned(), (session, repo))),

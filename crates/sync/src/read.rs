@@ -10,7 +10,7 @@ use federate_kubernetes::names::is_dns_subdomain;
 use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
-use federate_repo::Repo;
+use federate_repo::{Repo, normalize_path};
 use federate_sync_api::{Commit, DriftMode, InventorySource, Sync};
 
 use crate::notify;
@@ -231,6 +231,12 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     }
     if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
         wrong.push(("/spec/source/path", "the path must lie in the repository".to_owned()));
+    }
+    if let Some(why) = spec.source.paths.iter().find_map(|path| normalize_path(path).err()) {
+        wrong.push((
+            "/spec/source/paths",
+            format!("each path must lie in the folder of the source, but of one {why}"),
+        ));
     }
     if spec.commit.is_none() && spec.apply.is_none() && spec.drift.mode == DriftMode::Ignore {
         wrong.push(("/spec", "there is nothing to do: name `commit`, `apply` or both".to_owned()));

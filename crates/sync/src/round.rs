@@ -12,6 +12,7 @@ use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::change::replicas_moved;
 use federate_live::Interrupt;
+use federate_repo::normalize_path;
 use federate_session::Session;
 use federate_sync_api::record::Accepted;
 use federate_sync_api::rollout::Rollout;
@@ -42,6 +43,7 @@ pub fn run(
     interrupt: Option<&Interrupt>,
 ) -> Outcome {
     state.record.follow_clock(Timestamp::now());
+    cache.select(&loaded.sync.spec.source.paths);
     let ended = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt }.work(state, cache);
     end(state, outcome_of(ended, cache))
 }
@@ -55,6 +57,7 @@ pub(crate) fn share(
     turn: &ClusterTurn<'_>,
     interrupt: Option<&Interrupt>,
 ) -> Outcome {
+    cache.select(&loaded.sync.spec.source.paths);
     let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt };
     outcome_of(round.share(state, cache), cache)
 }
@@ -156,6 +159,7 @@ impl Round<'_> {
     fn remove(&self, state: &mut SyncState<'_>, backoffs: &mut Backoffs) -> Result<Outcome, RoundError> {
         // Whatever was done before, this round has work to do.
         let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::new(self.env.dialects));
+        sessions.select(&self.spec.source.paths);
         let polled = self.poll(state, &mut sessions);
         // Other replicas read what they are to delete in the record until everything is gone.
         state.record.accepted = accepted;
@@ -188,7 +192,9 @@ impl Round<'_> {
 
     /// Where a source comes from, if that is known.
     pub(crate) fn repo(&self, opened: &Opened) -> Option<RepoRef> {
-        opened.repo(&self.spec.source.url)
+        let repo = opened.repo(&self.spec.source.url)?;
+        let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
+        Some(repo.narrowed_to(&paths.collect::<Vec<_>>()))
     }
 
     /// The clusters of a session.

@@ -6,6 +6,8 @@
 //! | `main...feature` | the same, with `feature` as the later side |
 //! | `main..feature`, `main..` | exactly these two; nothing after the dots is the work tree |
 
+use std::path::{Path, PathBuf};
+
 use federate_source::git::{self, GitLocation};
 
 use crate::cli::Fault;
@@ -88,6 +90,61 @@ impl Range {
             }
             None => Err(no_merge_base(from, self.later(), repository.is_shallow())),
         }
+    }
+}
+
+/// Tells revisions and the folder of the repo apart among words. The folder is that of the repo, if it is named.
+pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), Fault> {
+    let is_folder = |word: &str| Path::new(word).is_dir();
+    let folder = words.iter().find(|word| is_folder(word)).cloned();
+    let place = GitLocation::of(Path::new(folder.as_deref().unwrap_or("."))).ok();
+    let repository = place.as_ref().and_then(|place| place.open().ok());
+    let is_revision = |word: &str| {
+        let known = |rev: &str| {
+            let resolved = place.as_ref().zip(repository.as_ref());
+            rev.is_empty()
+                || resolved.is_some_and(|(place, repository)| place.resolve(repository, rev).is_ok())
+        };
+        match word.split_once("..") {
+            Some((from, to)) if from.is_empty() && to.trim_start_matches('.').is_empty() => false,
+            Some((from, to)) => known(from) && known(to.strip_prefix('.').unwrap_or(to)),
+            None => known(word),
+        }
+    };
+    let (mut revisions, mut folders) = (Vec::new(), Vec::new());
+    for word in words {
+        // A path is written as one: `.`, `./deploy`, `/srv/deploy`.
+        let is_path = word == "."
+            || word == ".."
+            || word.starts_with(['/'])
+            || word.starts_with("./")
+            || word.starts_with("../");
+        match (is_folder(word), !is_path && is_revision(word)) {
+            (true, false) => folders.push(PathBuf::from(word)),
+            (false, true) => revisions.push(word.clone()),
+            (true, true) => {
+                return Err(Fault::Failed(format!(
+                    "`{word}` is both a folder and a revision: write `./{word}` for the folder, or `--from {word}` for the \
+                     revision"
+                )));
+            }
+            (false, false) => {
+                return Err(Fault::Failed(format!(
+                    "`{word}` is neither a folder nor a revision{}; for a folder that only a revision has, name the revision \
+                     with --from",
+                    if repository.is_none() { " (there is no git repository here)" } else { "" }
+                )));
+            }
+        }
+    }
+    match folders.as_slice() {
+        [] => Ok((revisions, None)),
+        [folder] => Ok((revisions, Some(folder.clone()))),
+        [first, second, ..] => Err(Fault::Failed(format!(
+            "{} and {} are two folders: name one, and its parts with --path",
+            first.display(),
+            second.display()
+        ))),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::members::ApplySetArgs;
+use crate::cli::selection::SelectionArgs;
 
 /// Which objects to read from which cluster, and where to write them.
 #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
@@ -67,6 +68,9 @@ pub(super) struct LiveArgs {
     /// Write nothing; print each object as YAML with the path of its file
     #[arg(long, requires = "context")]
     pub(super) dry_run: bool,
+
+    #[command(flatten)]
+    pub(super) selection: SelectionArgs,
 
     #[command(flatten)]
     pub(super) inventory: ApplySetArgs,

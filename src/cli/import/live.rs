@@ -8,7 +8,7 @@ use super::{Import, Show, changes};
 use crate::cli::diff::digest_key;
 use crate::cli::output::check_output;
 use crate::cli::settings::{Format, outcome};
-use crate::cli::{Exit, Fault, print, print_value, say, use_color};
+use crate::cli::{Exit, Fault, print, print_unchanged, print_value, say, use_color};
 use federate_apiserver::Kind;
 use federate_control_planes::DIALECTS;
 use federate_dialect::import::Importer;
@@ -63,7 +63,7 @@ impl Import {
         match self.output {
             Some(Show::Json) => print_value(&summary(&taken)?, Format::Json)?,
             None if !args.dry_run => print(&table(&taken))?,
-            _ => print(&text(&taken)?)?,
+            _ => print_unchanged(&text(&taken)?)?,
         }
         if !taken.objects.is_empty() {
             self.note(importer);
@@ -91,7 +91,8 @@ impl LiveArgs {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
             Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
-        Ok(Session::open(&tree, Options::new(DIALECTS)))
+        let read = self.selection.read_options(&self.repo, &tree, None)?;
+        Ok(Session::open(&tree, Options { read, ..Options::new(DIALECTS) }))
     }
 
     fn access(&self) -> Access {
@@ -120,7 +121,9 @@ impl LiveArgs {
             finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
         let repo = GitLocation::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
-        let inventory = self.inventory.inventory(repo.as_ref());
+        let paths = self.selection.paths_in(&self.repo);
+        let repo = repo.map(|repo| repo.narrowed_to(&paths));
+        let inventory = self.inventory.inventory(repo.as_ref(), &paths);
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for live in fetched.found {

@@ -1,22 +1,58 @@
 //! The text of the files that `federate init` writes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// The workflow of the documentation.
-const WORKFLOW: &str = include_str!("../../../docs/ci/github.yml");
+use federate_repo::config::ConfiguredCluster;
+
+/// The workflow of the documentation for GitHub.
+const GITHUB: &str = include_str!("../../../docs/ci/github.yml");
+
+/// The pipeline of the documentation for GitLab.
+const GITLAB: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
 
 /// `federate.yaml` with the clusters.
-pub(super) fn config(clusters: &[String]) -> String {
-    let clusters: Vec<Value> =
-        clusters.iter().map(|name| json!({"name": name, "labels": {}, "region": ""})).collect();
+pub(super) fn config(clusters: &[ConfiguredCluster]) -> String {
+    let clusters: Vec<Value> = clusters.iter().map(configured).collect();
     yaml(&[json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config", "clusters": clusters})])
 }
 
-/// The workflow for a folder of the repository, whose default branch this is.
-pub(super) fn workflow(folder: &str, branch: &str) -> String {
+fn configured(cluster: &ConfiguredCluster) -> Value {
+    let labels: Map<String, Value> =
+        cluster.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let mut value = json!({"name": cluster.name, "labels": labels, "region": cluster.region});
+    if !cluster.provider.is_empty() {
+        value["provider"] = json!(cluster.provider);
+    }
+    if !cluster.zones.is_empty() {
+        value["zones"] = json!(cluster.zones);
+    }
+    value
+}
+
+/// GitHub's workflow for a folder of the repository, with the branch that it publishes.
+pub(super) fn github(folder: &str, branch: &str) -> String {
     let [folder, branch] = [folder, branch].map(|text| yaml(&[text.into()]).trim_end().to_owned());
-    let text = WORKFLOW.replace("paths: deploy", &format!("paths: {folder}"));
+    let text = GITHUB.replace("paths: deploy", &format!("paths: {folder}"));
     text.replace("branches: [main]", &format!("branches: [{branch}]"))
+}
+
+/// GitLab's pipeline for a folder of the repository. As an included file, it has the stages that every pipeline has.
+pub(super) fn gitlab(folder: &str, included: bool) -> String {
+    let folder = shell_word(folder);
+    let mut text = GITLAB.to_owned();
+    for (command, rest) in [("check", " "), ("diff", " "), ("commit", " "), ("--arg folder", " ")] {
+        text = text.replace(&format!("{command} deploy{rest}"), &format!("{command} {folder}{rest}"));
+    }
+    if included {
+        text = text.replace("stages: [review, deploy]\n\n", "").replace("stage: review", "stage: test");
+    }
+    text
+}
+
+/// A word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Objects as YAML documents.

@@ -61,7 +61,7 @@ impl Snapshot {
         inventory: &BTreeMap<String, Object>,
         now: Timestamp,
     ) -> Result<Vec<MemberSnapshot>, Fault> {
-        let set = self.applyset.inventory(self.args.repo_ref().as_ref());
+        let set = self.applyset.inventory(self.args.repo_ref().as_ref(), &self.args.paths());
         let reported = |object: &Object| object.at(&["status"]).is_some_and(|status| !status.is_null());
         let of_hub = self.access.has_hub() || !self.files.is_empty();
         let status = |cluster: &str| !(of_hub && inventory.get(cluster).is_some_and(reported));

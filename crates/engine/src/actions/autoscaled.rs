@@ -15,12 +15,16 @@ use serde_json::Value;
 use super::blame::Blame;
 use super::ownership::entries;
 use federate_kubernetes::ObjectRef;
+use federate_repo::Repo;
 
-/// The kinds of autoscalers: group and kind.
+/// The kinds of autoscalers in members: group and kind.
 const AUTOSCALERS: [(&str, &str); 3] = [HORIZONTAL, KEDA, VERTICAL];
 const HORIZONTAL: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
 const KEDA: (&str, &str) = ("keda.sh", "ScaledObject");
 const VERTICAL: (&str, &str) = ("autoscaling.k8s.io", "VerticalPodAutoscaler");
+/// Karmada's own, which scale the template on the control plane.
+const FEDERATED: (&str, &str) = ("autoscaling.karmada.io", "FederatedHPA");
+const CRON: (&str, &str) = ("autoscaling.karmada.io", "CronFederatedHPA");
 
 /// The subresource through which replicas are written.
 pub(super) const SCALE: &str = "scale";
@@ -29,7 +33,7 @@ const CONTAINERS: &str = "/spec/template/spec/containers";
 
 /// The autoscalers of a cluster, live and rendered.
 #[derive(Debug, Default)]
-pub(super) struct Autoscalers {
+pub(crate) struct Autoscalers {
     /// By their targets.
     replicas: BTreeMap<Target, String>,
     resources: BTreeMap<Target, String>,
@@ -39,13 +43,28 @@ pub(super) struct Autoscalers {
 type Target = (String, String, Option<String>, String);
 
 impl Autoscalers {
+    /// The autoscalers among the templates and the objects of control planes.
+    pub(crate) fn of_repo(repo: &Repo) -> Self {
+        let templates = repo.templates.iter().map(|template| &template.object);
+        let objects = templates.chain(repo.claimed.iter().map(|claimed| &claimed.object));
+        Self::of(objects.map(|object| (&object.id, &object.body)))
+    }
+
+    /// The autoscaler that decides about the replicas of an object.
+    pub(crate) fn scaler_of(&self, id: &ObjectRef) -> Option<&str> {
+        if self.replicas.is_empty() {
+            return None;
+        }
+        self.replicas.get(&target_of(id)).map(String::as_str)
+    }
+
     /// The autoscalers among some objects.
     pub(super) fn of<'o>(objects: impl Iterator<Item = (&'o ObjectRef, &'o Value)>) -> Self {
         let mut all = Self::default();
         for (id, body) in objects {
             let name = || format!("{} {}", id.kind, id.name);
             match (id.group(), id.kind.as_str()) {
-                HORIZONTAL | KEDA => {
+                HORIZONTAL | KEDA | FEDERATED | CRON => {
                     all.replicas.extend(target(id, body, "scaleTargetRef").map(|target| (target, name())));
                 }
                 VERTICAL => {

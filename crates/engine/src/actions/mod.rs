@@ -38,6 +38,7 @@ pub mod restart;
 mod steps;
 mod unchanged;
 
+pub(crate) use autoscaled::Autoscalers;
 pub use cached::CachedCreate;
 pub use decide::{Adopt, Decision, Handed, Rules, Send, Target, decide};
 pub use field_managers::{FieldManagers, PEOPLE, Writer};

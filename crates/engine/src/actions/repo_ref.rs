@@ -38,6 +38,20 @@ impl RepoRef {
         Self { repository, path: path.trim_matches('/').to_owned(), revision }
     }
 
+    /// The part of the repo that is read where only these paths of it are: it manages other objects than the whole, and
+    /// than other parts.
+    #[must_use]
+    pub fn narrowed_to(self, paths: &[String]) -> Self {
+        let mut paths: Vec<&str> = paths.iter().map(String::as_str).filter(|path| !path.is_empty()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        if paths.is_empty() {
+            return self;
+        }
+        let within = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
+        Self { path: format!("{within}{{{}}}", paths.join(",")), ..self }
+    }
+
     /// Reads it from a parent; `None` where the parent names no repo.
     pub fn of_parent(parent: &Value) -> Option<Self> {
         let annotations = parent.pointer("/metadata/annotations")?;
@@ -87,6 +101,19 @@ impl std::fmt::Display for RepoRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_repo_differ() {
+        let part = |paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+            RepoRef::of_url("https://example.com/a", "fleet", None).narrowed_to(&paths)
+        };
+        assert_eq!(part(&["shared", "dev"]).path, "fleet/{dev,shared}");
+        assert_eq!(part(&["dev", "shared", "dev"]), part(&["shared", "dev"]));
+        assert_ne!(part(&["shared", "dev"]).set_name(), part(&["shared", "prod"]).set_name());
+        assert_eq!(part(&[]).path, "fleet");
+        assert_eq!(part(&[""]).path, "fleet");
+    }
 
     #[test]
     fn one_repository_has_one_address() {

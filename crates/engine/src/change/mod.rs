@@ -120,6 +120,18 @@ impl<T: Ord + Clone> Difference<T> {
 }
 
 impl Changes {
+    /// Keeps only the changes of these objects. The totals stay those of all objects.
+    pub fn retain(&mut self, keep: impl Fn(&ObjectRef) -> bool) {
+        self.placements.retain(|change| keep(&change.object));
+        self.objects.retain(|change| keep(&change.object));
+        self.unmatched.added.retain(&keep);
+        self.unmatched.removed.retain(&keep);
+        for pruned in &mut self.pruned {
+            pruned.objects.retain(&keep);
+        }
+        self.pruned.retain(|pruned| !pruned.objects.is_empty());
+    }
+
     /// Whether both sides are equal.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use federate_apiserver::served::Minor;
-use federate_dialect::{Plan, References};
+use federate_dialect::{Dialects, Plan, References};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
-use federate_repo::Role;
+use federate_repo::{Repo, Role};
 
 use super::Engine;
 
 mod annotations;
+mod autoscalers;
 mod builtin;
 mod clusters;
 mod inspection;
@@ -53,7 +54,7 @@ impl Engine<'_> {
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
     /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
     pub fn mistakes(&self, plan: &Plan, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
-        let references: Vec<(&Object, References)> = self.references().collect();
+        let references: Vec<(&Object, References)> = references(self.dialects, self.repo).collect();
         let wrapped = self.wrapped();
         let kinds = templates::Kinds::new(self.repo);
         let defined = Defined::new(self.repo);
@@ -68,11 +69,12 @@ impl Engine<'_> {
         misspelt.extend(self.unknown_own_kinds());
         let unread =
             found.iter().find(|finding| UNREAD.contains(&finding.code)).and_then(|f| f.origin.clone());
-        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 14] = [
+        let passes: [&(dyn Fn() -> Vec<Finding> + Sync); 16] = [
             &|| clusters::unknown(self.repo, self.clusters, &references, &misspelt),
             &|| keys::unread(self.repo, self.dialects),
             &|| objects::missing(self.repo, &references),
             &|| workloads::missing(self.repo, &wrapped),
+            &|| autoscalers::find_fixed_replicas(self.repo),
             &|| services::mistyped(self.repo),
             &|| services::node_ports(self.repo),
             &|| pods::findings(self.repo),
@@ -131,18 +133,18 @@ impl Engine<'_> {
         }
         lookalike::lookalike(self.dialects, object).or_else(|| builtin::misspelt(defined, object))
     }
+}
 
-    /// The objects of control planes and the templates, with what they refer to.
-    fn references(&self) -> impl Iterator<Item = (&Object, References)> {
-        let claimed = self.repo.claimed.iter().filter_map(|claimed| {
-            let dialect = self.dialects.get(claimed.dialect)?;
-            Some((&claimed.object, dialect.references(&claimed.object)))
-        });
-        let templates = self.repo.templates.iter().flat_map(|template| {
-            self.dialects.iter().map(|dialect| (&template.object, dialect.references(&template.object)))
-        });
-        claimed.chain(templates).filter(|(_, references)| *references != References::default())
-    }
+/// The objects of control planes and the templates, with what they refer to.
+pub(crate) fn references(dialects: Dialects, repo: &Repo) -> impl Iterator<Item = (&Object, References)> {
+    let claimed = repo.claimed.iter().filter_map(move |claimed| {
+        let dialect = dialects.get(claimed.dialect)?;
+        Some((&claimed.object, dialect.references(&claimed.object)))
+    });
+    let templates = repo.templates.iter().flat_map(move |template| {
+        dialects.iter().map(|dialect| (&template.object, dialect.references(&template.object)))
+    });
+    claimed.chain(templates).filter(|(_, references)| *references != References::default())
 }
 
 /// The help for a name that is not there: the nearest one, or what there is.

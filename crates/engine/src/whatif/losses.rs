@@ -82,11 +82,11 @@ impl Baseline<'_> {
             role.is_some_and(|(_, role)| role == Role::Placement)
         };
         for row in self.plan.placements.iter().filter(|row| !is_policy(&row.object)) {
-            let total = repo.template(&row.object).and_then(|template| scale::replicas(&template.object));
+            let known = self.replicas(&self.key(&row.object));
             let runs = |name: &str| name == HOST || up.contains(name);
             let placed: Vec<_> = row.clusters.iter().filter(|placed| runs(&placed.name)).collect();
-            let replicas = placed.iter().map(|placed| placed.replicas.or(total).unwrap_or(0)).sum();
-            let has_replicas = total.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
+            let replicas = placed.iter().map(|placed| known.count(placed)).sum();
+            let has_replicas = known.stated.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
             let (object, clusters) = (row.object.clone(), placed.len());
             all.push(RunningObject { object, is_placed: true, clusters, has_replicas, replicas });
         }

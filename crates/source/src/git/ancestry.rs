@@ -41,15 +41,32 @@ pub fn merge_base(repository: &Repository, from: Oid, to: Oid) -> Option<Oid> {
 /// The default branch of the remote, as a revision: `origin/main`. It is the branch that the clone recorded
 /// (`origin/HEAD`), or else `main` or `master` of origin, or of the clone itself.
 pub fn default_branch(repository: &Repository) -> Option<String> {
-    let recorded = repository.find_reference("refs/remotes/origin/HEAD").ok();
-    let recorded = recorded.and_then(|head| {
-        let name = head.symbolic_target().ok().flatten()?.strip_prefix("refs/remotes/")?.to_owned();
-        repository.revparse_single(&name).ok().map(|_| name)
-    });
-    recorded.or_else(|| {
+    recorded_default_branch(repository).or_else(|| {
         let usual = ["origin/main", "origin/master", "main", "master"];
         usual.into_iter().find(|name| repository.revparse_single(name).is_ok()).map(str::to_owned)
     })
+}
+
+/// The default branch of the remote `origin` as a clone recorded it, such as `origin/main`.
+pub fn recorded_default_branch(repository: &Repository) -> Option<String> {
+    let head = repository.find_reference("refs/remotes/origin/HEAD").ok()?;
+    let name = head.symbolic_target().ok().flatten()?.strip_prefix("refs/remotes/")?.to_owned();
+    repository.revparse_single(&name).ok().map(|_| name)
+}
+
+/// The branch that is checked out, which need not have a commit yet; `None` if a commit is checked out without one.
+pub fn current_branch(repository: &Repository) -> Option<String> {
+    let head = repository.find_reference("HEAD").ok()?;
+    head.symbolic_target().ok().flatten()?.strip_prefix("refs/heads/").map(str::to_owned)
+}
+
+/// The names of branches, of remote branches and of tags, sorted.
+pub fn names_of_revisions(repository: &Repository) -> Vec<String> {
+    let Ok(references) = repository.references() else { return Vec::new() };
+    let names = references.filter_map(Result::ok).filter_map(|one| Some(one.shorthand().ok()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
 }
 
 /// The parents named in a commit, whether or not they exist in the clone.

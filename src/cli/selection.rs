@@ -1,0 +1,145 @@
+//! Which files of the repo are read: `--path` and `--config`.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Args;
+
+use super::Fault;
+use federate_repo::{ConfigChoice, EmptySource, File, ReadOptions, Source, normalize_path};
+use federate_source::WorkTree;
+
+/// Arguments that choose files of the repo.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Repo options")]
+pub(super) struct SelectionArgs {
+    /// Read only this folder or file of the repo; repeatable. Relative to REPO
+    ///
+    /// For example, `--path shared --path envs/prod` reads the clusters and policies of all environments and the
+    /// manifests of one. It replaces `paths` in federate.yaml. The ignore files and the federate.yaml of REPO still apply.
+    #[arg(long = "path", value_name = "DIR", hide_short_help = true)]
+    paths: Vec<String>,
+
+    /// The file to read instead of federate.yaml. Relative to REPO
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    config: Option<String>,
+}
+
+impl SelectionArgs {
+    /// The paths given with `--path`, from the repo's folder, as far as they are valid.
+    pub(super) fn paths_in(&self, repo: &Path) -> Vec<String> {
+        self.paths.iter().filter_map(|path| within_repo("--path", repo, path).ok()).collect()
+    }
+
+    /// Whether a file outside of the repo is read.
+    pub(super) fn names_file(&self) -> bool {
+        self.config.as_deref().is_some_and(|config| Path::new(config).is_absolute())
+    }
+
+    /// What of `source` is read. Paths that it does not have are an error.
+    pub(super) fn read_options(
+        &self,
+        repo: &Path,
+        source: &dyn Source,
+        output: Option<String>,
+    ) -> Result<ReadOptions, Fault> {
+        let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
+        let paths = given.collect::<Result<_, _>>()?;
+        let options = ReadOptions { output, paths, config: self.config_choice(repo, source)? };
+        match options.missing_paths(source).first() {
+            Some(path) => Err(missing("--path", repo, path)),
+            None => Ok(options),
+        }
+    }
+
+    /// What of the two sides of a comparison is read. A path that only one side has is empty on the other, but one of them
+    /// must have it.
+    pub(super) fn of_sides<'s>(
+        &self,
+        repo: &Path,
+        sources: [&'s dyn Source; 2],
+    ) -> Result<[SelectedSource<'s>; 2], Fault> {
+        let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
+        let paths = given.collect::<Result<Vec<_>, _>>()?;
+        let lacks = |source: &dyn Source, path: &str| !path.is_empty() && !exists(source, path);
+        if let Some(path) = paths.iter().find(|path| sources.iter().all(|source| lacks(*source, path))) {
+            return Err(missing("--path", repo, path));
+        }
+        let config = sources.map(|source| self.config_choice(repo, source));
+        let config = match config {
+            [Err(fault), Err(_)] => return Err(fault),
+            sides => sides.map(|side| side.unwrap_or_else(|_| Some(ConfigChoice::empty()))),
+        };
+        let [before, after] = config;
+        Ok([(sources[0], before), (sources[1], after)].map(|(source, config)| {
+            let there: Vec<String> = paths.iter().filter(|path| !lacks(source, path)).cloned().collect();
+            // No paths stand for the whole source.
+            let source = if there.is_empty() && !paths.is_empty() { &EmptySource } else { source };
+            SelectedSource { source, read: ReadOptions { output: None, paths: there, config } }
+        }))
+    }
+
+    /// The configuration given with `--config`: a file of the repo, or, by its absolute path, any other.
+    fn config_choice(&self, repo: &Path, source: &dyn Source) -> Result<Option<ConfigChoice>, Fault> {
+        let Some(given) = &self.config else { return Ok(None) };
+        let path = match within_repo("--config", repo, given) {
+            Ok(path) => path,
+            Err(_) if Path::new(given).is_absolute() => {
+                let bytes = fs::read(given)
+                    .map_err(|e| Fault::Failed(format!("cannot read --config {given}: {e}")))?;
+                let file = File { path: given.as_str().into(), bytes: bytes.into() };
+                return Ok(Some(ConfigChoice::File(file)));
+            }
+            Err(fault) => return Err(fault),
+        };
+        if path.is_empty() || source.list(&path).is_ok() {
+            return Err(Fault::Failed(format!("--config {given} is a folder: name the file in it")));
+        }
+        if !exists(source, &path) {
+            return Err(missing("--config", repo, given));
+        }
+        Ok(Some(ConfigChoice::InSource(path)))
+    }
+}
+
+/// A source, and what of it is read.
+pub(super) struct SelectedSource<'s> {
+    pub(super) source: &'s dyn Source,
+    pub(super) read: ReadOptions,
+}
+
+fn exists(source: &dyn Source, path: &str) -> bool {
+    let options = ReadOptions { paths: vec![path.to_owned()], ..ReadOptions::default() };
+    options.missing_paths(source).is_empty()
+}
+
+/// The error about a path that does not exist in the repo.
+fn missing(option: &str, repo: &Path, path: &str) -> Fault {
+    // The path may have been meant from the current folder, as completions write it.
+    let from_here = WorkTree::open(repo).ok().and_then(|tree| tree.relative(Path::new(path)));
+    let meant = from_here.filter(|meant| meant != path && repo.join(meant).exists());
+    let meant = meant.map(|meant| format!(": write {option} {meant}")).unwrap_or_default();
+    Fault::Failed(format!(
+        "{option} {path}: the repo {} has no such file or folder; the path is relative to the repo{meant}",
+        repo.display()
+    ))
+}
+
+/// A path relative to the repo.
+fn within_repo(option: &str, repo: &Path, path: &str) -> Result<String, Fault> {
+    let absolute = || WorkTree::open(repo).ok()?.relative(Path::new(path));
+    let is_repo =
+        || Path::new(path).is_absolute() && fs::canonicalize(path).ok() == fs::canonicalize(repo).ok();
+    match normalize_path(path) {
+        Ok(normal) => Ok(normal),
+        Err(_) if is_repo() => Ok(String::new()),
+        Err(why) => match absolute().filter(|_| Path::new(path).is_absolute()) {
+            Some(normal) => Ok(normal),
+            None => Err(Fault::Failed(format!(
+                "{option} {path} is refused: {why}. Paths are relative to REPO ({}): name the folder above as REPO, and \
+                 both folders with {option}",
+                repo.display()
+            ))),
+        },
+    }
+}
