@@ -161,7 +161,7 @@ impl Diff {
         match self.output {
             Output::Table => print(&text::text(&report, text::Detail::Manifests, self.args.text_style()))?,
             Output::Markdown => {
-                print_unchanged(&markdown::markdown(&report, &self.files(), &self.command()))?
+                print_unchanged(&markdown::markdown(&report, &self.files(), &self.command()))?;
             }
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,

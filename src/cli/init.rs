@@ -125,7 +125,7 @@ impl Init {
         if new.is_empty() {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
-        let mut notes = self.notes(&drafted);
+        let mut notes = Self::notes(&drafted);
         notes.extend(ci.notes);
         notes.extend(synced::notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
         if !self.dry_run {
@@ -134,14 +134,16 @@ impl Init {
         if !notes.is_empty() {
             out.push('\n');
         }
-        notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
+        for note in &notes {
+            out.push_str(&format!("note: {note}\n"));
+        }
         if !self.dry_run {
             out.push_str(&self.next(&starter, &situation));
         }
         if self.dry_run {
-            print_unchanged(&out)?
+            print_unchanged(&out)?;
         } else {
-            print(&out)?
+            print(&out)?;
         }
         Ok(Exit::Clean)
     }
@@ -187,11 +189,10 @@ impl Init {
     /// The error about a repo that says nothing about clusters.
     fn no_clusters_named(&self, session: &Session) -> Fault {
         let repo = self.repo_argument();
-        let what = match session.repo().claimed.is_empty() {
-            true => "the repo has no inventory and no policy",
-            false => {
-                "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
-            }
+        let what = if session.repo().claimed.is_empty() {
+            "the repo has no inventory and no policy"
+        } else {
+            "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
         };
         Fault::Failed(format!(
             "which clusters there are is not known: {what}\n  federate init{repo} --cluster eu-1 us-1   # name them\n  \
@@ -262,7 +263,7 @@ impl Init {
     }
 
     /// What is to be known about the drafted inventory.
-    fn notes(&self, drafted: &DraftedInventory) -> Vec<String> {
+    fn notes(drafted: &DraftedInventory) -> Vec<String> {
         let mut notes = Vec::new();
         if !drafted.placeholders.is_empty() {
             let names: Vec<&str> = drafted.placeholders.iter().map(String::as_str).collect();

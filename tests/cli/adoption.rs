@@ -131,6 +131,7 @@ fn kubefed_names_its_configuration() {
 }
 
 /// An object that a control plane has sent, as its member has it: what git no longer has, and the marks of the control plane.
+#[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
 fn sent(manager: &str, operation: &str, metadata: Value) -> Value {
     let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b", "old": "x", "own": "y"}, "metadata": metadata});
     let metadata = &mut live["metadata"];

@@ -534,7 +534,7 @@ fn a_comment_about_drift_fits() {
         // The last one is gone.
         if number < 699 {
             items.push(changed(&managed(&config), "kubectl-edit", |live| {
-                live["data"]["k"] = json!("w".repeat(60))
+                live["data"]["k"] = json!("w".repeat(60));
             }));
         }
     }

@@ -116,7 +116,9 @@ fn clusters_of_web(sandbox: &Sandbox) -> Vec<String> {
 #[track_caller]
 fn init_for(files: &[(&str, &str)], expected: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new();
-    files.iter().for_each(|(path, text)| sandbox.write(path, text));
+    for (path, text) in files {
+        sandbox.write(path, text);
+    }
     sandbox.run("init").code(0);
     assert_eq!(clusters_of_web(&sandbox), expected, "{}", sandbox.read("clusters.yaml"));
     let found = sandbox.run("check -o json").json().to_string();
@@ -239,7 +241,9 @@ spec: {placement: {clusterSelector: {}}}
 fn where_nothing_names_a_cluster_init_asks() {
     for files in [vec![], vec![("web.yaml", WEB)], vec![("web.yaml", WEB), ("policy.yaml", POLICY)]] {
         let sandbox = Sandbox::new();
-        files.iter().for_each(|(path, text)| sandbox.write(path, text));
+        for (path, text) in &files {
+            sandbox.write(path, text);
+        }
         let ran = sandbox.run("init").code(2);
         assert!(ran.err.contains("federate init --cluster eu-1 us-1"), "{ran:#?}");
         assert!(ran.err.contains("federate snapshot --hub-context CONTEXT --out snapshot"), "{ran:#?}");

@@ -7,6 +7,7 @@ use crate::sandbox::Sandbox;
 /// The label of the objects that federate manages with its default ApplySet.
 const PART_OF: &str = "applyset-AZsG6gxM6qhAzoVQhj58vP58nr4CeznykVwbUSs_koY-v1";
 
+#[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
 fn managed(kind: &str, name: &str, namespace: Option<&str>, annotations: Value) -> Value {
     let labels = json!({"applyset.kubernetes.io/part-of": PART_OF});
     let metadata = json!({"name": name, "uid": name, "resourceVersion": "1", "labels": labels, "annotations": annotations});
@@ -18,6 +19,7 @@ fn managed(kind: &str, name: &str, namespace: Option<&str>, annotations: Value) 
 }
 
 /// The actions about objects that are no longer rendered: name, action and reason.
+#[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
 fn pruned(live: Vec<Value>, options: &str) -> Vec<(String, String, String)> {
     let sandbox = Sandbox::new()
         .file("federate.yaml", "clusters: [{name: m1}]\nunplaced: everywhere\n")

@@ -197,7 +197,7 @@ fn a_cluster_that_leaves_the_inventory_keeps_its_files_until_that_is_confirmed()
     let origin = Origin::new();
     origin.files.git("rm -q clusters.yaml policy.yaml");
     let clusters = |names: &str| {
-        origin.files.write("federate.yaml", format!("clusters: [{names}]\nunplaced: everywhere\n"))
+        origin.files.write("federate.yaml", format!("clusters: [{names}]\nunplaced: everywhere\n"));
     };
     clusters("{name: m1}, {name: m2}");
     origin.push("two");

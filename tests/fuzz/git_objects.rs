@@ -5,8 +5,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Component, Path};
 
-use federate_repo::Config;
 use federate_repo::walk::{self, Selection};
+use federate_repo::{Config, ReadOptions};
 use federate_source::git::{self, GitLocation, Resolved, Revision, Signers, verify};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -138,7 +138,8 @@ impl Hostile {
         for rev in self.revisions.iter().take(8) {
             let Ok(resolved) = place.resolve(&repository, rev) else { continue };
             if let Ok(revision) = Revision::open(place.clone(), &resolved) {
-                let (files, _) = walk::read(&revision, &Selection::new(&Config::default(), None).0);
+                let selection = Selection::new(&Config::default(), None, &ReadOptions::default()).0;
+                let (files, _) = walk::read(&revision, &selection);
                 assert!(files.iter().all(|file| !is_outside(&file.bytes)), "{rev}");
             }
             let _ = git::blob(&place, &resolved, "a.yaml").map(|bytes| assert!(!is_outside(&bytes)));

@@ -56,7 +56,7 @@ pub(crate) fn yaml(bytes: &[u8]) {
 
 /// `federate.yaml` is read or refused.
 pub(crate) fn settings(bytes: &[u8]) {
-    let _ = Config::read(bytes);
+    let _ = Config::read(&File { path: "federate.yaml".into(), bytes: bytes.into() });
 }
 
 /// The files in the bytes.

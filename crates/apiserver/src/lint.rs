@@ -166,7 +166,7 @@ impl Lint<'_> {
                 let fields = parts.fields.filter(|_| few && lint.suggestions < MAX_SUGGESTIONS);
                 lint.suggestions += 1;
                 let known: Option<Vec<&str>> =
-                    fields.map(|fields| fields.iter().map(|(name, _)| name.as_str()).collect());
+                    fields.map(|fields| fields.keys().map(String::as_str).collect());
                 lint.unknown(key, known.as_deref());
             }
         });

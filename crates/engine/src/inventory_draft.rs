@@ -288,7 +288,8 @@ fn invented_value(property: &ClusterProperty, used: &BTreeSet<String>) -> String
         ClusterProperty::Region => "region",
         ClusterProperty::Zone => "zone",
     };
-    let number = (1..).map(|number| format!("{word}-{number}")).find(|value| !used.contains(value));
+    let number =
+        (1..=used.len() + 1).map(|number| format!("{word}-{number}")).find(|value| !used.contains(value));
     number.unwrap_or_else(|| word.to_owned())
 }
 
@@ -372,7 +373,7 @@ impl PropertyRange {
 
     /// Values to try for a property of which none is named.
     fn candidates(&self) -> Box<dyn Iterator<Item = String> + '_> {
-        let tries = self.denied.len() as i64 + 1;
+        let tries = i64::try_from(self.denied.len()).unwrap_or(i64::MAX - 1) + 1;
         match (self.above, self.below) {
             (None, None) => {
                 let numbered = (1..=tries).map(|number| format!("value-{number}"));

@@ -2,7 +2,8 @@
 
 use federate_dialect::References;
 use federate_dialect::references::{
-    ClusterCondition, ClusterOperator, ClusterProperty, ClusterTerm, Name, OtherKind, Reference, Requirement, Selector,
+    ClusterCondition, ClusterOperator, ClusterProperty, ClusterTerm, Name, OtherKind, Reference, Requirement,
+    Selector,
 };
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;

@@ -80,7 +80,9 @@ fn join(prefix: &str, key: &str) -> String {
 /// Restores empty tables by paths that are texts.
 fn repair_by_texts(result: &mut Value, references: &[&Value]) -> Result<(), Failure> {
     let mut known = EmptyPaths::default();
-    references.iter().for_each(|reference| known.add(reference, ""));
+    for reference in references {
+        known.add(reference, "");
+    }
     let (mut restored, mut removed) = (Vec::new(), Vec::new());
     collect(result, ["", ""], &known, &mut restored, &mut removed);
     for path in restored {

@@ -203,10 +203,7 @@ impl Ownership {
             return FileUse::Plain;
         }
         if let Some(chart) = self.chart_of(path).and_then(|index| self.charts.get(index)) {
-            return match chart.is_template(path) {
-                true => FileUse::ChartTemplate,
-                false => FileUse::Owned,
-            };
+            return if chart.is_template(path) { FileUse::ChartTemplate } else { FileUse::Owned };
         }
         if self.inputs.contains(path) && !self.resources.contains_key(path) {
             return FileUse::Input;
@@ -389,25 +386,35 @@ impl Ownership {
                 Reference::Kustomization(child) => {
                     if let Some(child) = built.get(&child) {
                         all.unknown = all.unknown.or(child.unknown);
-                        child.objects.iter().for_each(|object| add(&mut all, object));
+                        for object in &child.objects {
+                            add(&mut all, object);
+                        }
                     }
                 }
                 Reference::Path => {
                     if let Some(objects) = by_file.get(path.as_str()) {
-                        objects.iter().for_each(|object| add(&mut all, object));
+                        for object in objects {
+                            add(&mut all, object);
+                        }
                         continue;
                     }
                     // A folder without a kustomization.
                     let below = format!("{path}/");
                     let files = by_file.range(Arc::from(below.as_str())..);
                     for (_, objects) in files.take_while(|(file, _)| file.starts_with(&below)) {
-                        objects.iter().for_each(|object| add(&mut all, object));
+                        for object in objects {
+                            add(&mut all, object);
+                        }
                     }
                 }
             }
         }
-        kustomization.generated.iter().for_each(|object| add(&mut all, object));
-        all.objects.iter_mut().for_each(|object| kustomization.transform(object));
+        for object in &kustomization.generated {
+            add(&mut all, object);
+        }
+        for object in &mut all.objects {
+            kustomization.transform(object);
+        }
         all
     }
 

@@ -70,11 +70,7 @@ pub(crate) fn sort(objects: Vec<Object>, claims: &ClaimTable<'_>) -> Sorted {
     let (objects, duplicates) = separate_duplicates(objects, |object| object, objects_differ);
     for duplicate in duplicates {
         let of_dialect = !duplicate.different.is_empty() && claims.role_of(&duplicate.id).is_some();
-        match of_dialect {
-            // A policy or a cluster decides about other objects, so that only one definition can be meant.
-            true => sorted.findings.push(duplicate.error()),
-            false => sorted.duplicates.push(duplicate),
-        }
+        if of_dialect { sorted.findings.push(duplicate.error()) } else { sorted.duplicates.push(duplicate) }
     }
     sorted.templates.reserve(objects.len());
     for object in objects {

@@ -15,8 +15,8 @@ use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use rayon::prelude::*;
 
 use super::cluster_independent::{self, Variant};
-use super::scope::Scopes;
 use super::duplicates::{Duplicate, objects_differ, separate_duplicates};
+use super::scope::Scopes;
 use super::source::File;
 use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
@@ -283,7 +283,7 @@ impl<'a> Renderer<'a> {
                 objects: objects.into_iter().map(|o| (o.id.clone(), Arc::new(o))).collect(),
                 warnings: warnings
                     .into_iter()
-                    .map(|warning| output_warning(&file.path, warning, &lines))
+                    .map(|warning| output_warning(&file.path, &warning, &lines))
                     .collect(),
             })
         } else {
@@ -357,11 +357,15 @@ fn why(e: &minijinja::Error) -> String {
 }
 
 /// The finding about what `kubectl` reads differently than it looks in the output of a file.
-fn output_warning(path: &Arc<str>, warning: federate_yaml::Warning, lines: &lines::DocumentLines) -> Finding {
+fn output_warning(
+    path: &Arc<str>,
+    warning: &federate_yaml::Warning,
+    lines: &lines::DocumentLines,
+) -> Finding {
     let Position { line, column } = warning.at;
     let at = Position { line: lines.of(line), column: 1 };
     let message = format!("at line {line}, column {column} of the output: {}", warning.message);
-    load::yaml_warning(path, federate_yaml::Warning { at, message, ..warning })
+    load::yaml_warning(path, federate_yaml::Warning { at, message, ..warning.clone() })
 }
 
 fn invalid(file: &File, at: Option<Position>, message: String) -> Finding {

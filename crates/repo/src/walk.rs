@@ -379,7 +379,7 @@ impl<'s> Walk<'s> {
             }
             EntryKind::SparseFile if self.is_read(&path) => self.sparse.push(path),
             EntryKind::Submodule if self.selection.may_want_below(&path) => {
-                self.findings.push(submodule(&path))
+                self.findings.push(submodule(&path));
             }
             EntryKind::SparseFile | EntryKind::Submodule => {}
             EntryKind::LinkOutside(_) | EntryKind::Unreadable(_) | EntryKind::Special => {}

@@ -117,7 +117,9 @@ impl Session {
             let mut load = ClusterLoad::default();
             for placement in plan.placements.iter().filter(|row| row.policy.as_ref() == Some(policy)) {
                 let placed = placement.clusters.iter().find(|placed| placed.name.as_ref() == name);
-                placed.into_iter().for_each(|placed| load.add(placed.replicas));
+                if let Some(placed) = placed {
+                    load.add(placed.replicas);
+                }
             }
             let refused_by = verdict.refused_by.map(str::to_owned);
             policies.push(PolicyOfCluster {

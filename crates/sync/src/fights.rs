@@ -130,6 +130,7 @@ mod tests {
             live: None,
             manager: Some("autoscaler".to_owned()),
             time: None,
+            writer: None,
         };
         Action {
             cluster: "m1".into(),

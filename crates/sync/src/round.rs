@@ -261,12 +261,11 @@ impl Round<'_> {
         let kept = state.memory()?;
         self.must_lead()?;
         sessions.before = None;
-        let (session, branches) = match &self.spec.commit {
-            Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
-            None => {
-                let (limit, destination) = (self.apply_limit(), self.destination());
-                (Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
-            }
+        let (session, branches) = if let Some(commit) = &self.spec.commit {
+            self.commit(commit, sessions, opened, kept.as_ref())?
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            (Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
         };
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
@@ -385,12 +384,11 @@ impl Round<'_> {
         sessions: &mut SessionCache,
         opened: &Opened,
     ) -> Result<Session, RoundError> {
-        let session = match sessions.accepted(opened) {
-            Some(session) => session,
-            None => {
-                let (limit, destination) = (self.apply_limit(), self.destination());
-                Self::prepare(sessions, opened, state.memory()?.as_ref(), limit, destination)?
-            }
+        let session = if let Some(session) = sessions.accepted(opened) {
+            session
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            Self::prepare(sessions, opened, state.memory()?.as_ref(), limit, destination)?
         };
         sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         Ok(session)

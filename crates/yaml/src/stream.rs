@@ -4,8 +4,8 @@
 //! is parsed, so that an error in one document does not affect the others. Text that starts like JSON is
 //! parsed as JSON if it is valid, otherwise as YAML.
 
-use super::conflict::find_conflict;
 use super::build::{Builder, Built, Next};
+use super::conflict::find_conflict;
 use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
 
 /// The largest file, in bytes.

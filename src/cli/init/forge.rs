@@ -74,9 +74,10 @@ fn forge_of(place: &GitLocation, root: &Path) -> ForgeChoice {
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     let host =
         address.split(['/', ':']).find(|part| part.contains('.') || part.contains('@')).unwrap_or_default();
-    match host.rsplit('@').next().unwrap_or_default().contains("gitlab") {
-        true => ForgeChoice::Gitlab,
-        false => ForgeChoice::Github,
+    if host.rsplit('@').next().unwrap_or_default().contains("gitlab") {
+        ForgeChoice::Gitlab
+    } else {
+        ForgeChoice::Github
     }
 }
 

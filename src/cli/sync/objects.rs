@@ -23,9 +23,10 @@ use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Checks the name of a `ServiceAccount`.
 fn account_name(text: &str) -> Result<String, String> {
-    match is_dns_subdomain(text) {
-        true => Ok(text.to_owned()),
-        false => Err("it is not a name: lower-case letters, digits, `-` and `.`".to_owned()),
+    if is_dns_subdomain(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("it is not a name: lower-case letters, digits, `-` and `.`".to_owned())
     }
 }
 

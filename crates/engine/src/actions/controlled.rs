@@ -193,7 +193,9 @@ fn remove(object: &mut Value, parents: &[&str], last: &str, is: &dyn Fn(&Value) 
     if let (Value::Array(items), Some(("*", rest))) =
         (&mut *object, parents.split_first().map(|(f, r)| (*f, r)))
     {
-        items.iter_mut().for_each(|item| remove(item, rest, last, is));
+        for item in items {
+            remove(item, rest, last, is);
+        }
         return;
     }
     let Some(map) = object.as_object_mut() else { return };

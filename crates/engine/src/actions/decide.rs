@@ -58,10 +58,10 @@ impl Adopt {
             Self::Always => None,
             Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
             Self::IfNoDiff => {
-                let others =
+                let mut others =
                     action.diffs.iter().cloned().filter_map(without_label).filter_map(without_last_applied);
                 // The marks of a control plane mean nothing once it no longer sends the object.
-                let different = others.filter_map(|diff| managers.without_marks(diff)).next();
+                let different = others.find_map(|diff| managers.without_marks(diff));
                 different.map(|diff| format!("it exists already, and differs at {}", diff.path))
             }
             Self::IfNoRestart => action

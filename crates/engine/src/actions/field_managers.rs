@@ -133,7 +133,7 @@ impl FieldManagers {
     fn is_of_control_plane(&self, manager: &str, live: &Value) -> bool {
         let has =
             |label: &str| live.pointer("/metadata/labels").is_some_and(|labels| labels.get(label).is_some());
-        let all = self.dialects.iter().flat_map(|dialect| dialect.member_managers());
+        let all = self.dialects.iter().flat_map(federate_dialect::Dialect::member_managers);
         all.filter(|known| known.name == manager).any(|known| known.label.is_none_or(has))
     }
 

@@ -101,7 +101,7 @@ impl Hiding<'_> {
                             self.all(variable.as_deref().unwrap_or_default(), value);
                         }
                         Value::Object(annotations) if field == "annotations" => {
-                            self.named_values(annotations)
+                            self.named_values(annotations);
                         }
                         value if !self.is_builtin && holds_credential(field) => self.all(field, value),
                         value => self.value(value),

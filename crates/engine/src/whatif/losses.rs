@@ -86,7 +86,8 @@ impl Baseline<'_> {
             let runs = |name: &str| name == HOST || up.contains(name);
             let placed: Vec<_> = row.clusters.iter().filter(|placed| runs(&placed.name)).collect();
             let replicas = placed.iter().map(|placed| known.count(placed)).sum();
-            let has_replicas = known.stated.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
+            let has_replicas =
+                known.stated.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
             let (object, clusters) = (row.object.clone(), placed.len());
             all.push(RunningObject { object, is_placed: true, clusters, has_replicas, replicas });
         }

@@ -13,8 +13,8 @@ pub fn find_excluding<'w>(
     existing: &BTreeSet<String>,
 ) -> Option<(&'w str, &str)> {
     wanted.into_iter().find_map(|branch| {
-        let folders = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
-        let above = folders.filter_map(|folder| existing.get(folder)).next();
+        let mut folders = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
+        let above = folders.find_map(|folder| existing.get(folder));
         let folder = format!("{branch}/");
         let below = || existing.range(folder.clone()..).next().filter(|other| other.starts_with(&folder));
         above.or_else(below).map(|other| (branch, other.as_str()))

@@ -1,7 +1,7 @@
 //! Kustomizations: which files they list, and what they do to every object.
 //!
 //! Facts: kustomize's API `kustomize.config.k8s.io/v1beta1`. A prefix or suffix does not change the names of Namespaces,
-//! CustomResourceDefinitions and APIServices. The names of generated objects end in a hash of their content.
+//! CustomResourceDefinitions and `APIServices`. The names of generated objects end in a hash of their content.
 
 use std::sync::Arc;
 
@@ -155,9 +155,8 @@ impl Kustomization {
             object.id.namespace = Some(self.namespace.clone());
             set_metadata(object, "namespace", self.namespace.as_str().into());
         }
-        if !FIXED_NAMES.contains(&object.id.kind.as_str())
-            && !(self.prefix.is_empty() && self.suffix.is_empty())
-        {
+        let is_renamed = !self.prefix.is_empty() || !self.suffix.is_empty();
+        if is_renamed && !FIXED_NAMES.contains(&object.id.kind.as_str()) {
             object.id.name = format!("{}{}{}", self.prefix, object.id.name, self.suffix);
             set_metadata(object, "name", object.id.name.as_str().into());
         }

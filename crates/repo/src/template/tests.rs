@@ -25,7 +25,7 @@ fn config() -> Config {
 
 /// The output of a template for m1 and m2.
 fn render(source: &str) -> Result<Vec<String>, Finding> {
-    let scopes = sort::Scopes::default();
+    let scopes = crate::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
     let none = |_: &str, _: &str| None;
     let claims = sort::ClaimTable::new(&none, [].iter());

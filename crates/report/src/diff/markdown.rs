@@ -158,8 +158,7 @@ impl Comment<'_> {
         if lines.is_empty() {
             return String::new();
         }
-        let lines: String = lines.iter().map(|line| format!("> - {line}\n")).collect();
-        format!("\n> [!CAUTION]\n{lines}")
+        format!("\n> [!CAUTION]\n> - {}\n", lines.join("\n> - "))
     }
 
     /// The changes in each cluster, in numbers.
