@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::call::Call;
 use super::client::Client;
 use super::depends::{in_the_way, live};
-use super::kinds::path_of;
+use super::kinds::{manifest_for, path_of};
 use super::read::{ClusterState, finished};
 use super::steps::APPLY;
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
@@ -85,7 +85,12 @@ fn calls(
         let is_redefined = redefined.contains(&(object.group(), object.kind.as_str()));
         let kind = state.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = Call::new(Method::PATCH, path_of(kind, object));
-        Some(call.query("fieldManager", MANAGER).query("force", "true").body(APPLY, body).dry())
+        Some(
+            call.query("fieldManager", MANAGER)
+                .query("force", "true")
+                .body(APPLY, &manifest_for(kind, body))
+                .dry(),
+        )
     };
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| Some((at, call(decision)?)));
     calls.collect()
