@@ -14,6 +14,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/lib/commands.sh"
 # shellcheck source=action/lib/comment.sh
 . "$here/lib/comment.sh"
+# shellcheck source=action/lib/deletions.sh
+. "$here/lib/deletions.sh"
 # shellcheck source=action/lib/report.sh
 . "$here/lib/report.sh"
 

@@ -125,8 +125,10 @@ headline() {
 
 # Renders to a folder; changes are read from the folder, not from the output.
 stage_render() {
-  local folder before=$scratch/before
+  local folder before=$scratch/before limit=$prune_limit
   folder=$(own_place "$out" "$path")
+  no_links "$folder"
+  ! has_label || limit=100
   rm -rf "$before"
   if [ -d "$folder" ]; then
     cp -R "$folder" "$before"
@@ -134,7 +136,7 @@ stage_render() {
     mkdir "$before"
     mkdir -p "$(dirname -- "$folder")"
   fi
-  run "$mine/render.txt" render ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} "--out=$folder" -- "$path"
+  run "$mine/render.txt" render ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} ${limit:+"--prune-limit=$limit"} "--out=$folder" -- "$path"
   quote "$mine/render.txt"
   raise "$code"
   [ "$code" -le 1 ] || unexplained render
@@ -147,9 +149,10 @@ stage_render() {
 
 # Commits to the branch, unless check found errors and --keep-going is not set.
 stage_commit() {
-  local folder arguments
+  local folder arguments limit=$prune_limit
   folder=$(own_place "$branch_path" "$path")
   changed_here=false
+  ! has_label || limit=100
   case " ${more[*]-} " in
     *" --keep-going "*) ;;
     *)
@@ -159,11 +162,22 @@ stage_commit() {
       fi
       ;;
   esac
-  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"})
+  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"} ${limit:+"--prune-limit=$limit"})
   [ "$push" = false ] || arguments+=(--push=origin)
   author
   deploy_key
   run "$mine/commit.json" "${arguments[@]}" -o json -- "$path"
+  if [ -s "$mine/commit.json" ] && jq -e '.refused != null' "$mine/commit.json" >/dev/null 2>&1; then
+    cp "$scratch/errors" "$scratch/refusal"
+    if merged_with_label; then
+      run "$mine/commit.json" "${arguments[@]}" --prune-limit=100 -o json -- "$path"
+    else
+      raise "$code"
+      tell error "nothing was committed for $path: $(head -c 4000 "$scratch/refusal")"$'\n'"$(how_to_confirm)"
+      say "not committed, because too much would be deleted"
+      return 0
+    fi
+  fi
   quote "$mine/commit.json"
   raise "$code"
   [ "$code" -le 1 ] || unexplained commit

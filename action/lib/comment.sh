@@ -10,6 +10,11 @@ header() {
     awk -v name="$1:" 'tolower($1) == name { sub(/^[^:]*: */, ""); value = $0 } END { print value }'
 }
 
+# Writes the token where requests read it.
+authorize() {
+  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$scratch/authorization")
+}
+
 # request METHOD URL [BODY-FILE]: one request; sets status, 000 when there was no answer.
 request() {
   local body=()
@@ -135,7 +140,7 @@ stage_comment() {
   command -v curl >/dev/null 2>&1 || fail "curl is not installed on this runner, and comments need it"
   comments=$api_url/repos/$GITHUB_REPOSITORY/issues/$pull_request/comments
   marker="<!-- federate: $(printf '%s' "$path${comment_key:+ $comment_key}" | jq -sRr @uri) -->"
-  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$scratch/authorization")
+  authorize
   comment_text >"$scratch/body"
   # GitHub takes 65,536 characters.
   jq -Rs '{body: (if length > 65000 then .[0:65000] + "\n\n… (cut)\n" else . end)}' "$scratch/body" >"$scratch/body.json"

@@ -64,6 +64,8 @@ read_inputs() {
   branch_path=${INPUT_BRANCH_PATH:-}
   push=${INPUT_PUSH:-true}
   out=${INPUT_OUT:-rendered}
+  prune_limit=${INPUT_PRUNE_LIMIT:-}
+  prune_label=${INPUT_PRUNE_LABEL:-}
   comment=${INPUT_COMMENT:-true}
   comment_key=${INPUT_COMMENT_KEY:-}
   # Not exported, so that neither federate nor its build can read it.
@@ -71,6 +73,9 @@ read_inputs() {
   unset INPUT_TOKEN
   # Blanks and line ends separate; `read` reports the end of its input as a failure.
   read -r -d '' -a more <<<"${INPUT_ARGS:-}" || true
+  case $prune_limit in
+    *[!0-9]*) fail "the input \`prune-limit\` must be a number of percent" ;;
+  esac
   boolean push "$push"
   boolean comment "$comment"
   command -v jq >/dev/null 2>&1 || fail "jq is not installed on this runner, and the action needs it"

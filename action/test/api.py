@@ -87,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
             }
             store("comments.json", [*comments, comment])
             return 201, comment
+        if re.fullmatch(r"/repos/acme/shop/commits/[0-9a-f]+/pulls", url.path):
+            return 200, load("pulls.json")
         if url.path == "/user":
             return 200, ME
         for comment in comments:

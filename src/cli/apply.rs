@@ -44,6 +44,13 @@ pub(super) struct Apply {
     #[arg(long)]
     replace: bool,
 
+    /// Leave fields that people have added by hand and that are not rendered as they are
+    ///
+    /// By default, federate takes over fields that `kubectl` and other tools of people (`drift.people` in federate.yaml)
+    /// own in managed objects, as Flux does, and removes those that are not rendered.
+    #[arg(long)]
+    no_take_over: bool,
+
     /// Adopt the objects of another `ApplySet`, and delete that `ApplySet`
     ///
     /// With the name of the current `ApplySet`, confirms that the repo has moved to another remote or folder.
@@ -125,6 +132,7 @@ impl Apply {
                 force: self.force,
                 replace: self.replace,
             },
+            no_take_over: self.no_take_over,
             results: self.output != Format::Table,
             reader: self.reader()?,
         };

@@ -3,11 +3,13 @@
 use clap::Args;
 use serde::Serialize;
 
+use super::deletions::{self, DeletionArgs};
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
 use federate_dialect::Plan;
+use federate_engine::deletions::ExcessiveDeletions;
 use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
-use federate_session::commit::{self as session, Branch, Committed, Error};
+use federate_session::commit::{self as session, Branch, CommitOutcome, Committed, Error};
 use federate_source::git::{self, GitLocation};
 
 /// Commit the rendered manifests to a branch
@@ -15,7 +17,8 @@ use federate_source::git::{self, GitLocation};
 /// federate writes blobs and trees directly to the object database and leaves the work tree and the index
 /// unchanged. The placements.yaml on the branch is the scheduler's memory for the next run. If nothing
 /// changed, no commit is created and the command succeeds. A branch that contains files that federate did not
-/// write is refused, unless they are outside --path.
+/// write is refused, unless they are outside --path. So is a rendering that would delete all objects, or more
+/// than --prune-limit percent of them, in total or of one cluster.
 ///
 /// With {cluster} in the branch name, each cluster gets its own branch, and the whole plan is on the branch
 /// of `hub`. Commits are signed if git's commit.gpgSign is set.
@@ -45,6 +48,9 @@ pub(super) struct Commit {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    deletions: DeletionArgs,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -80,6 +86,12 @@ impl Commit {
                  out)\n",
             );
         }
+        if !self.args.quiet && place.is_outside_of_commit() {
+            say(&format!(
+                "the repository is {}, whose last commit does not contain this folder\n",
+                place.shown().display()
+            ));
+        }
         let remote = self.push.clone().map(Remote::new);
         let commit = session::Commit {
             place: &place,
@@ -89,6 +101,7 @@ impl Commit {
             author: self.author.as_deref(),
             clusters: &self.args.clusters,
             keep_going: self.args.keep_going,
+            prune_limit: self.deletions.limit(),
         };
         let open = |kept: Option<&Plan>| {
             let opened = self.args.open()?;
@@ -100,27 +113,40 @@ impl Commit {
                 say(&format!("{error}; trying again\n"));
             }
         };
-        let Committed { session, branches } = commit.run(open, retrying).map_err(|error| match error {
-            Error::Open(fault) => fault,
-            error => Fault::Failed(error.to_string()),
-        })?;
+        let Committed { session, outcome: committed } =
+            commit.run(open, retrying).map_err(|error| match error {
+                Error::Open(fault) => fault,
+                error => Fault::Failed(error.to_string()),
+            })?;
         let mut findings = session.findings();
         findings.extend(session.secrets_in_clear());
         self.args.report(&session, &findings);
-        let Some(branches) = branches else {
-            say("nothing was committed; --keep-going skips the objects with errors and commits the rest\n");
-            return Ok(Exit::Error);
-        };
-        self.show(&branches)?;
-        Ok(outcome(&findings))
+        match committed {
+            CommitOutcome::Done(branches) => {
+                self.show(&branches, None)?;
+                Ok(outcome(&findings))
+            }
+            CommitOutcome::Errors => {
+                say(
+                    "nothing was committed; --keep-going skips the objects with errors and commits the rest\n",
+                );
+                Ok(Exit::Error)
+            }
+            CommitOutcome::Refused(excess) => {
+                if self.output != Format::Table {
+                    self.show(&[], Some(&excess))?;
+                }
+                Err(Fault::Failed(deletions::refusal(&excess, &format!("branch {}", self.branch))))
+            }
+        }
     }
 
-    fn show(&self, committed: &[Branch]) -> Result<(), Fault> {
+    fn show(&self, committed: &[Branch], refused: Option<&ExcessiveDeletions>) -> Result<(), Fault> {
         if self.output != Format::Table {
             let changed = committed.iter().any(|one| one.commit.is_some());
             let api_version = federate_dialect::plan::API_VERSION;
             return print_value(
-                &CommitResult { api_version, kind: "CommitResult", changed, branches: committed },
+                &CommitResult { api_version, kind: "CommitResult", changed, branches: committed, refused },
                 self.output,
             );
         }
@@ -140,6 +166,9 @@ struct CommitResult<'c> {
     /// Whether any branch got a commit.
     changed: bool,
     branches: &'c [Branch],
+    /// The deletions because of which nothing was committed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'c ExcessiveDeletions>,
 }
 
 /// The result for one branch, as a line for the terminal.

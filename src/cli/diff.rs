@@ -105,6 +105,9 @@ impl Diff {
         };
         let base = range.earlier(&self.args)?;
         let opened = base.as_ref().map(|base| self.args.open_before(&base.rev)).transpose()?;
+        if let (Some(base), Some(None), false) = (&base, &opened, self.args.quiet) {
+            say(&missing_folder(&self.args, &base.name));
+        }
         let earlier: &dyn Source = match &opened {
             Some(Some(opened)) => opened.source(),
             Some(None) => &EmptySource,
@@ -194,6 +197,14 @@ impl Diff {
             command.extend(releases.iter().map(|one| format!(" {name} {}={}", one.dialect, one.version)));
         }
         command
+    }
+}
+
+/// Says which repository does not have the folder, which may be one that was found above it.
+fn missing_folder(args: &RepoArgs, base: &str) -> String {
+    match GitLocation::of(&args.repo) {
+        Ok(place) => format!("{base} has no folder `{}` in {}\n", place.prefix, place.shown().display()),
+        Err(_) => String::new(),
     }
 }
 

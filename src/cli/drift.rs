@@ -9,7 +9,7 @@ use super::members::{ApplySetArgs, Done, DryRun, Members, PruneArgs, Reader, Ser
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print_value};
 use federate_engine::actions::{Action, ActionKind};
-use federate_report::actions;
+use federate_report::drift as report;
 use federate_session::Purpose;
 
 /// Show differences between live and rendered objects, with who changed them and when
@@ -34,6 +34,10 @@ pub(super) struct Drift {
     /// Revert the drift that is found
     #[arg(long, conflicts_with = "full")]
     correct: bool,
+
+    /// Do not report or remove fields that people have added by hand and that are not rendered
+    #[arg(long)]
+    no_take_over: bool,
 
     /// Use the newest plan that `apply --remember` has stored in the clusters
     #[arg(long, hide_short_help = true)]
@@ -91,6 +95,7 @@ impl Drift {
             remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
+            no_take_over: self.no_take_over,
             results: matches!(self.output, Output::Json | Output::Yaml),
             reader: self.reader()?,
         };
@@ -135,10 +140,9 @@ impl Drift {
     fn show(&self, done: Done) -> Result<(), Fault> {
         let drifted = &done.actions;
         let text = match self.output {
-            Output::Table if drifted.actions.is_empty() => actions::no_drift(drifted),
-            Output::Table => actions::table(drifted, self.args.text_style()),
-            Output::Markdown => actions::markdown(drifted),
-            Output::Junit => actions::junit(drifted),
+            Output::Table => report::table(drifted, self.args.text_style()),
+            Output::Markdown => report::markdown(drifted),
+            Output::Junit => report::junit(drifted),
             Output::Json => return print_value(drifted, Format::Json),
             Output::Yaml => return print_value(drifted, Format::Yaml),
         };

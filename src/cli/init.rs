@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use super::output::check_output;
 use super::{Exit, Fault, print};
 use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
@@ -80,6 +81,7 @@ impl Init {
             if self.dry_run {
                 out.push_str(&format!("==> {} ({}) <==\n{}\n", file.path.display(), file.what, file.text));
             } else {
+                check_output(&file.path, &self.repo)?;
                 write(file)?;
                 out.push_str(&format!("wrote {}: {}\n", file.path.display(), file.what));
             }

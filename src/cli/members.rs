@@ -14,6 +14,7 @@ use super::settings::RepoArgs;
 use super::{Exit, Fault, print, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
+use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
@@ -94,7 +95,7 @@ impl PruneArgs {
     }
 
     fn prune(&self) -> Option<Prune> {
-        let limit = self.prune_limit.unwrap_or(30).into();
+        let limit = self.prune_limit.map_or_else(PruneLimit::default, PruneLimit::new);
         (!self.no_prune).then(|| Prune { kinds: self.prune_kinds.clone(), limit })
     }
 }
@@ -109,6 +110,8 @@ pub(super) struct Members<'m> {
     pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
+    /// Whether fields that people have added stay.
+    pub(super) no_take_over: bool,
     /// Whether actions include the resulting objects.
     pub(super) results: bool,
     pub(super) reader: Reader<'m>,
@@ -215,6 +218,7 @@ impl Members<'_> {
             results: self.results,
             clusters: &self.args.clusters,
             only: None,
+            no_take_over: self.no_take_over,
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
@@ -242,7 +246,10 @@ impl Members<'_> {
     ) -> Result<(Actions, bool), Fault> {
         Ok(match &self.reader {
             Reader::Dump => {
-                print_lines("warning", &without_dump(&reconciler.unobserved()));
+                // Drift names them with the results.
+                if !matches!(self.purpose, Purpose::Drift { .. }) {
+                    print_lines("warning", &without_dump(&reconciler.unobserved()));
+                }
                 if reconciler.compares_no_secrets() {
                     print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
                 }

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use super::deletions::{self, DeletionArgs};
 use super::diff::digest_key;
+use super::output::check_output;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, cache, print, print_value, say};
 use federate_dialect::Plan;
+use federate_engine::deletions::Deletions;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
 use federate_publish::dir::{self, LockedFolder};
@@ -25,7 +28,9 @@ mod watch;
 ///
 /// Writes DIR/<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml and DIR/placements.yaml, the
 /// plan, which is the scheduler's memory for the next run. The folder is replaced in one atomic step, and
-/// unchanged files are not rewritten. A folder that contains files that federate did not write is refused.
+/// unchanged files are not rewritten. A folder that contains files that federate did not write is refused. So
+/// is a rendering that would leave the folder, or a cluster in it, without objects, unless --prune-limit is 100; of
+/// other deletions beyond --prune-limit percent, federate warns.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Render {
@@ -40,6 +45,9 @@ pub(super) struct Render {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
+
+    #[command(flatten)]
+    deletions: DeletionArgs,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -105,6 +113,7 @@ impl Render {
         changed: Option<BTreeSet<PathBuf>>,
     ) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
+        check_output(&self.out, &self.args.repo)?;
         let waiting = || say("waiting for another federate process that writes to the same folder\n");
         let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting)?;
         let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
@@ -126,9 +135,23 @@ impl Render {
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let summary = folder.publish(&tree)?;
+        let summary = folder.publish_checked(&tree, |summary| self.check_deletions(summary))?;
         self.show(&summary)?;
         Ok((outcome(&findings), state))
+    }
+
+    /// Refuses to empty the folder or a cluster in it without confirmation, and warns of other large deletions.
+    fn check_deletions(&self, summary: &Summary) -> Result<(), Fault> {
+        let deletions: Deletions = summary.deletions().collect();
+        let Some(excess) = deletions.exceeding(self.deletions.limit(), |_| true) else { return Ok(()) };
+        let output = self.out.display().to_string();
+        if excess.empties_a_cluster() {
+            return Err(Fault::Failed(deletions::refusal(&excess, &output)));
+        }
+        if !self.args.quiet {
+            say(&deletions::warning(&excess, &output));
+        }
+        Ok(())
     }
 
     /// Reads the output folder and the repo at the same time.

@@ -84,7 +84,8 @@ impl RevisionArgs {
 
     fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {
         let (place, resolved) = self.resolve(repo, rev)?;
-        Ok(Revision::open(place, &resolved).map(|revision| Opened::Revision(Box::new(revision))))
+        let revision = Revision::open(place, &resolved).and_then(Revision::with_local_submodules);
+        Ok(revision.map(|revision| Opened::Revision(Box::new(revision))))
     }
 
     /// Resolves a revision once, and verifies it with `--verify-signatures`.

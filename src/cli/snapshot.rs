@@ -13,6 +13,7 @@ use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::import::read;
 use super::members::ApplySetArgs;
+use super::output::check_output;
 use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, say, use_color};
 use federate_control_planes::DIALECTS;
@@ -79,6 +80,7 @@ Examples:
 
 impl Snapshot {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        check_output(&self.out, &self.args.repo)?;
         let mut captured = Captured { taken: self.args.now(), ..Captured::default() };
         let found = self.read_files(&mut captured)?;
         if any_error(&found) {

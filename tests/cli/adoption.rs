@@ -1,4 +1,6 @@
-//! Why an object is not adopted, and what would allow it, in the terms of each control plane.
+//! Why an object is not adopted, and what would allow it, in the terms of each control plane; and what adopted objects lose.
+
+use serde_json::{Value, json};
 
 use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
@@ -126,4 +128,111 @@ fn kubefed_names_its_configuration() {
         reason.contains("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`"),
         "{reason}"
     );
+}
+
+/// An object that a control plane has sent, as its member has it: what git no longer has, and the marks of the control plane.
+fn sent(manager: &str, operation: &str, metadata: Value) -> Value {
+    let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b", "old": "x", "own": "y"}, "metadata": metadata});
+    let metadata = &mut live["metadata"];
+    let names = |map: &Value| -> Value {
+        map.as_object().into_iter().flatten().map(|(key, _)| (format!("f:{key}"), json!({}))).collect()
+    };
+    let (labels, annotations) = (names(&metadata["labels"]), names(&metadata["annotations"]));
+    metadata["managedFields"] = json!([
+        {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+         "fieldsV1": {"f:data": {"f:a": {}, "f:old": {}}, "f:metadata": {"f:labels": labels, "f:annotations": annotations}}},
+        {"manager": "controller", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+         "fieldsV1": {"f:data": {"f:own": {}}, "f:metadata": {"f:finalizers": {"v:\"example.com/hold\"": {}}}}},
+    ]);
+    metadata["name"] = "conf".into();
+    metadata["namespace"] = "shop".into();
+    metadata["uid"] = "u".into();
+    metadata["resourceVersion"] = "7".into();
+    live
+}
+
+#[test]
+fn adopted_objects_lose_what_their_control_plane_has_left() {
+    let repo = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: shop, labels: {keep: '1'}}\ndata: {a: b}\n---\n\
+                apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: c, namespace: shop}\nspec:\n  \
+                resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]\n";
+    let labels = |mark: &str| json!({"gone": "1", "keep": "1", mark: "true"});
+    let owner = json!([{"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "AppliedWork", "name": "w", "uid": "w"}]);
+    let cases = [
+        sent(
+            "karmada-controller-manager",
+            "Update",
+            json!({"labels": labels("karmada.io/managed"),
+            "annotations": {"resourcetemplate.karmada.io/managed-labels": "gone,keep"}}),
+        ),
+        sent("karmada-agent", "Update", json!({"labels": labels("work.karmada.io/permanent-id")})),
+        sent(
+            "kubeadmiral-controller-manager",
+            "Update",
+            json!({"labels": labels("kubeadmiral.io/managed"),
+            "annotations": {"kubeadmiral.io/propagated-label-keys": "gone,keep"},
+            "finalizers": ["controller.kubeadmiral.io/hold", "example.com/hold"]}),
+        ),
+        sent("controller-manager", "Update", json!({"labels": labels("kubefed.io/managed")})),
+        sent(
+            "work-api-agent",
+            "Apply",
+            json!({"labels": {"gone": "1", "keep": "1"}, "ownerReferences": owner,
+            "annotations": {"kubernetes-fleet.io/spec-hash": "h"}}),
+        ),
+        sent(
+            "work-api-agent",
+            "Update",
+            json!({"labels": {"gone": "1", "keep": "1"}, "ownerReferences": owner}),
+        ),
+    ];
+    for live in cases {
+        let sandbox = Sandbox::new()
+            .file("clusters.yaml", CLUSTERS)
+            .file("conf.yaml", repo)
+            .file(".live/m1/live.json", live.to_string());
+        let run = |command: &str| sandbox.run(&format!("{command} --observed .live --cluster m1 -o json"));
+        let json = run("apply --dry-run=client --adopt always").code(0).json();
+        let action =
+            json["actions"].as_array().unwrap().iter().find(|a| a["object"]["name"] == "conf").unwrap();
+        let result = &action["result"];
+        assert_eq!(action["action"], "adopt", "{live}");
+        assert_eq!(
+            result["data"],
+            json!({"a": "b", "own": "y"}),
+            "what another controller owns stays: {live}"
+        );
+        let mut labels: Vec<&str> =
+            result["metadata"]["labels"].as_object().unwrap().keys().map(String::as_str).collect();
+        labels.sort_unstable();
+        assert_eq!(labels, ["applyset.kubernetes.io/part-of", "keep"], "{live}");
+        for field in ["annotations", "ownerReferences"] {
+            assert_eq!(result["metadata"].get(field), None, "{live}");
+        }
+        let finalizers = live["metadata"].get("finalizers").map(|_| json!(["example.com/hold"]));
+        assert_eq!(result["metadata"].get("finalizers"), finalizers.as_ref());
+        assert!(action["diffs"].to_string().contains("/data/old"), "the preview shows it: {action}");
+
+        // The control plane may still run: its marks are no drift.
+        let json = run("drift").code(1).json();
+        let paths: Vec<&str> = json["actions"][0]["diffs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|diff| diff["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["/data/old", "/metadata/labels/gone"], "{live}");
+    }
+    // Another program of that name is no control plane.
+    let other = sent("controller-manager", "Update", json!({"labels": {"gone": "1", "keep": "1"}}));
+    let sandbox = Sandbox::new()
+        .file("clusters.yaml", CLUSTERS)
+        .file("conf.yaml", repo)
+        .file(".live/m1/live.json", other.to_string());
+    let json = sandbox
+        .run("apply --dry-run=client --observed .live --cluster m1 --adopt always -o json")
+        .code(0)
+        .json();
+    let action = json["actions"].as_array().unwrap().iter().find(|a| a["object"]["name"] == "conf").unwrap();
+    assert_eq!(action["result"]["data"]["old"], "x");
 }

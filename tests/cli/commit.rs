@@ -133,7 +133,9 @@ fn a_branch_a_cluster() {
     assert!(!changed(2), "the second one keeps its replicas: {json:#}");
     // The branch of a cluster that no longer receives anything becomes empty.
     sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
-    sandbox.run("commit --branch rendered/{cluster} --fresh").code(0);
+    let refused = sandbox.run("commit --branch rendered/{cluster} --fresh").code(2);
+    assert!(refused.err.contains("cluster m2 would lose everything"), "{}", refused.err);
+    sandbox.run("commit --branch rendered/{cluster} --fresh --prune-limit 100").code(0);
     assert_eq!(files("m2"), "placements.yaml\n");
     sound(&sandbox);
 }

@@ -142,3 +142,38 @@ fn templates_have_limits_together() {
     let documents = "{% for i in range(60000) %}\n---\na: {{ i }}\n{% endfor %}\n";
     check(&Sandbox::new().file("clusters.yaml", clusters(2, 1)).file("a.yaml.j2", documents));
 }
+
+/// A link that came with a commit leads no output out of the checkout.
+#[test]
+fn no_output_follows_a_link_of_the_checkout() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.path("repo");
+    for (path, text) in [("web.yaml", WEB), ("clusters.yaml", CLUSTERS)] {
+        sandbox.write(&format!("repo/deploy/{path}"), text);
+    }
+    std::fs::create_dir_all(sandbox.path("elsewhere/m1")).unwrap();
+    sandbox.git("-C repo init -q -b main");
+    std::os::unix::fs::symlink("../elsewhere", repo.join("out")).unwrap();
+    std::os::unix::fs::symlink("deploy", repo.join("inner")).unwrap();
+    std::os::unix::fs::symlink(&repo, sandbox.path("way-in")).unwrap();
+    sandbox.write("dump.yaml", CLUSTERS);
+    for line in [
+        "render repo/deploy --out repo/out",
+        "render repo/deploy --out repo/out/deep/er",
+        "render repo/deploy --out way-in/out",
+        "render repo/deploy --out repo/deploy/../inner/out",
+        "render repo/deploy --rev HEAD --out repo/out",
+        "snapshot -f dump.yaml --out repo/out/snapshot",
+        "snapshot -f dump.yaml --out repo/out",
+    ] {
+        let ran = sandbox.run(line).code(2);
+        let refused = ran.err.contains("is a symbolic link in the checkout");
+        assert!(refused || line.contains("snapshot"), "{line}: {ran:#?}");
+        assert_eq!(sandbox.files("elsewhere"), Vec::<String>::new(), "{line}");
+    }
+    // Links that the owner of the machine has made outside of it are followed.
+    std::os::unix::fs::symlink("elsewhere", sandbox.path("link")).unwrap();
+    std::fs::remove_dir(sandbox.path("elsewhere/m1")).unwrap();
+    sandbox.run("render way-in/deploy --out link").code(0);
+    assert!(!sandbox.files("elsewhere").is_empty());
+}

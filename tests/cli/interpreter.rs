@@ -51,7 +51,8 @@ spec:
 
 /// The actions for the set.
 fn action(sandbox: &Sandbox, command: &str, code: i32) -> serde_json::Value {
-    let json = sandbox.run(&format!("{command} --observed .live -o json")).code(code).json();
+    let json =
+        sandbox.run(&format!("{command} --observed .live --cluster arena-eu -o json")).code(code).json();
     let actions = json["actions"].as_array().unwrap();
     actions.iter().find(|action| action["object"]["kind"] == "GameSet").cloned().unwrap_or_default()
 }

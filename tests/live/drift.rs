@@ -77,7 +77,7 @@ fn field_manager_and_time_are_reported_and_nothing_is_written() {
     sandbox.forget("m1");
     let ran = sandbox.run("drift", &format!("-o json --cluster m1 {reader}")).code(1);
     let diff = json!({"path": "/spec/template/spec/containers[name=web]/image", "desired": "nginx:1.27",
-        "live": "nginx:1.0", "manager": "kubectl-edit", "time": time});
+        "live": "nginx:1.0", "manager": "kubectl-edit", "time": time, "writer": "person"});
     assert_eq!(actions(&ran)[0]["diffs"], json!([diff]));
     assert_eq!(actions(&ran).len(), 1);
     sandbox.wrote("m1", 0);
@@ -153,13 +153,13 @@ fn exactly_the_drifted_fields_are_corrected() {
     let sandbox =
         Sandbox::anywhere(&["m1", "m2"]).setting("drift", &ignore).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
+    let added = json!({
+        "metadata": {"annotations": {"note": "by a controller"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "sidecar", "image": "proxy:1"}]}}},
+    });
+    edit(&sandbox, "webhook", WEB, &added);
     let mut change = image("nginx:1.0");
     change["spec"]["replicas"] = json!(5);
-    change["metadata"] = json!({"annotations": {"note": "by hand"}});
-    change["spec"]["template"]["spec"]["containers"]
-        .as_array_mut()
-        .unwrap()
-        .insert(0, json!({"name": "sidecar", "image": "proxy:1"}));
     edit(&sandbox, "kubectl-edit", WEB, &change);
     // Controllers go on with the rest.
     let spec = |cluster: &str| sandbox.get(cluster, WEB)["spec"].clone();
@@ -176,7 +176,7 @@ fn exactly_the_drifted_fields_are_corrected() {
 
     let web = sandbox.get("m1", WEB);
     assert_eq!(web["spec"]["replicas"], 5, "what is ignored stays");
-    assert_eq!(web["metadata"]["annotations"]["note"], "by hand", "so does a field that is not rendered");
+    assert_eq!(web["metadata"]["annotations"]["note"], "by a controller", "so does a field of a controller");
     let containers = web["spec"]["template"]["spec"]["containers"].as_array().unwrap();
     let images: Vec<&str> = containers.iter().map(|c| c["image"].as_str().unwrap()).collect();
     assert_eq!(images, ["proxy:1", "nginx:1.27"], "in the order that it had");
@@ -342,4 +342,198 @@ fn an_atomic_list_is_corrected_as_a_whole() {
     let args = &sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["args"];
     assert_eq!(args, &json!(["a", "b", "c"]));
     sandbox.run("drift", "").code(0);
+}
+
+/// A Deployment with a port and a variable, and a Service.
+const MORE: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: more, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: more}}
+  template:
+    metadata: {labels: {app: more}}
+    spec:
+      containers:
+      - name: main
+        image: nginx:1.27
+        ports: [{name: http, containerPort: 81}]
+        env: [{name: MODE, value: a}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: more, namespace: shop}
+spec: {selector: {app: more}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: more, namespace: shop}
+data: {k: v}
+";
+const MORE_DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/more";
+const MORE_SERVICE: &str = "/api/v1/namespaces/shop/services/more";
+const MORE_CONFIG: &str = "/api/v1/namespaces/shop/configmaps/more";
+
+/// The policy of [`MORE`] is that of the sandbox; what a person does to its objects, and a part of the path that is drift.
+fn manual_changes() -> Vec<(&'static str, Value, &'static str)> {
+    let pods = |change: Value| json!({"spec": {"template": {"spec": change}}});
+    let main = |mut change: Value| {
+        change["name"] = json!("main");
+        pods(json!({"containers": [change]}))
+    };
+    let probe = json!({"httpGet": {"path": "/", "port": 81}});
+    let emptied = json!({"name": "tmp", "emptyDir": {}});
+    vec![
+        (
+            MORE_DEPLOYMENT,
+            pods(json!({"containers": [{"name": "extra", "image": "x:1"}]})),
+            "containers[name=extra]",
+        ),
+        (
+            MORE_DEPLOYMENT,
+            pods(json!({"initContainers": [{"name": "extra", "image": "x:1"}]})),
+            "/initContainers",
+        ),
+        (MORE_DEPLOYMENT, main(json!({"securityContext": {"privileged": true}})), "/securityContext"),
+        (MORE_DEPLOYMENT, pods(json!({"hostNetwork": true})), "/hostNetwork"),
+        (MORE_DEPLOYMENT, pods(json!({"serviceAccountName": "admin"})), "/serviceAccountName"),
+        (MORE_DEPLOYMENT, pods(json!({"nodeSelector": {"disk": "ssd"}})), "/nodeSelector"),
+        (MORE_DEPLOYMENT, pods(json!({"volumes": [emptied]})), "/volumes"),
+        (MORE_DEPLOYMENT, main(json!({"livenessProbe": probe})), "/livenessProbe"),
+        (MORE_DEPLOYMENT, main(json!({"resources": {"limits": {"cpu": "2"}}})), "/resources"),
+        (MORE_DEPLOYMENT, main(json!({"env": [{"name": "DEBUG", "value": "1"}]})), "env[name=DEBUG]"),
+        (MORE_DEPLOYMENT, main(json!({"env": [{"name": "MODE", "value": "b"}]})), "env[name=MODE]/value"),
+        (
+            MORE_DEPLOYMENT,
+            main(json!({"ports": [{"$patch": "replace"}, {"name": "http", "containerPort": 80}]})),
+            "ports[containerPort=80,protocol=TCP]",
+        ),
+        (
+            MORE_DEPLOYMENT,
+            json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}}),
+            "/strategy",
+        ),
+        (MORE_DEPLOYMENT, json!({"spec": {"paused": true}}), "/paused"),
+        (MORE_DEPLOYMENT, json!({"metadata": {"finalizers": ["example.com/hold"]}}), "/metadata/finalizers"),
+        (MORE_DEPLOYMENT, json!({"metadata": {"labels": {"team": "x"}}}), "/metadata/labels/team"),
+        (MORE_DEPLOYMENT, json!({"metadata": {"annotations": {"note": "x"}}}), "/metadata/annotations"),
+        (MORE_SERVICE, json!({"spec": {"type": "NodePort"}}), "/spec/type"),
+        (
+            MORE_SERVICE,
+            json!({"spec": {"ports": [{"$patch": "replace"}, {"name": "http", "port": 83, "targetPort": 8080}]}}),
+            "ports[port=83,protocol=TCP]",
+        ),
+        (MORE_SERVICE, json!({"spec": {"sessionAffinity": "ClientIP"}}), "/spec/sessionAffinity"),
+        (MORE_CONFIG, json!({"data": {"x": "1"}}), "/data/x"),
+        (
+            MORE_CONFIG,
+            json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null}}}),
+            "/metadata/labels",
+        ),
+        (
+            MORE_CONFIG,
+            json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": "applyset-of-somebody"}}}),
+            "applyset.kubernetes.io~1part-of",
+        ),
+    ]
+}
+
+#[test]
+fn what_people_change_is_reported_and_put_back_in_place() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", MORE);
+    sandbox.apply("").code(0);
+    for (path, change, part) in manual_changes() {
+        let before = sandbox.get("m1", path);
+        edit(&sandbox, "kubectl-edit", path, &change);
+        let ran = sandbox.run("drift", "-o json");
+        let found = reported(&ran);
+        assert!(ran.code == 1 && found.len() == 1 && found[0].contains(part), "{change}: {found:?}");
+        let corrected = sandbox.run("drift", "--correct -o json").code(0);
+        assert_eq!(actions(&corrected)[0]["outcome"], "done", "{change}: {corrected:#?}");
+        let after = sandbox.get("m1", path);
+        let plain = |object: &Value| {
+            let metadata =
+                ["labels", "annotations", "finalizers", "uid"].map(|key| object["metadata"][key].clone());
+            (object["spec"].clone(), object["data"].clone(), metadata)
+        };
+        assert_eq!(plain(&after).0, plain(&before).0, "{change}");
+        assert_eq!(plain(&after).1, plain(&before).1, "{change}");
+        let known = |object: &Value| {
+            let mut metadata = plain(object).2;
+            if let Some(annotations) = metadata[1].as_object_mut() {
+                annotations.retain(|key, _| key != "deployment.kubernetes.io/revision");
+            }
+            metadata
+        };
+        assert_eq!(known(&after), known(&before), "{change}");
+        sandbox.run("drift", "").code(0);
+    }
+}
+
+#[test]
+fn what_people_change_is_applied_over_unless_it_is_kept() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", MORE);
+    sandbox.apply("").code(0);
+    let service = sandbox.get("m1", MORE_SERVICE);
+    let port =
+        json!({"spec": {"ports": [{"$patch": "replace"}, {"name": "http", "port": 83, "targetPort": 8080}]}});
+    edit(&sandbox, "kubectl-edit", MORE_SERVICE, &port);
+    edit(&sandbox, "kubectl-patch", MORE_CONFIG, &json!({"data": {"x": "1"}}));
+    edit(&sandbox, "operator", MORE_CONFIG, &json!({"data": {"y": "1"}}));
+    // Nobody may have two ports of one name.
+    let kept = sandbox.apply("--no-take-over").code(2);
+    assert!(kept.err.contains("Duplicate value: \"http\""), "{kept:#?}");
+    assert_eq!(sandbox.get("m1", MORE_CONFIG)["data"], json!({"k": "v", "x": "1", "y": "1"}));
+    let dry = sandbox.apply("--dry-run=server -o json").code(0);
+    assert_eq!(dry.action("m1", "Service", "more")["action"], "update");
+    assert_eq!(sandbox.get("m1", MORE_SERVICE)["spec"]["ports"][0]["port"], 83);
+    sandbox.apply("").code(0);
+    let after = sandbox.get("m1", MORE_SERVICE);
+    assert_eq!(after["spec"], service["spec"]);
+    assert_eq!(after["metadata"]["uid"], service["metadata"]["uid"]);
+    assert_eq!(sandbox.get("m1", MORE_CONFIG)["data"], json!({"k": "v", "y": "1"}));
+    sandbox.forget("m1");
+    sandbox.apply("").code(0);
+    sandbox.wrote("m1", 0);
+}
+
+#[test]
+fn apply_leaves_what_drift_ignores_on_servers() {
+    let ignore = json!({"ignore": [{"paths": ["/spec/replicas", "/data/x"]}]});
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", MORE).setting("drift", &ignore);
+    sandbox.apply("").code(0);
+    edit(&sandbox, "kubectl-edit", MORE_DEPLOYMENT, &json!({"spec": {"replicas": 3, "paused": true}}));
+    edit(&sandbox, "kubectl-edit", MORE_CONFIG, &json!({"data": {"x": "1"}}));
+    sandbox.write("more.yaml", &MORE.replace("nginx:1.27", "nginx:1.28"));
+    sandbox.apply("").code(0);
+    let spec = sandbox.get("m1", MORE_DEPLOYMENT)["spec"].clone();
+    assert_eq!(spec["replicas"], 3);
+    assert_eq!(spec.get("paused"), None);
+    assert_eq!(spec["template"]["spec"]["containers"][0]["image"], "nginx:1.28");
+    assert_eq!(sandbox.get("m1", MORE_CONFIG)["data"], json!({"k": "v", "x": "1"}));
+    sandbox.forget("m1");
+    sandbox.apply("").code(0);
+    sandbox.wrote("m1", 0);
+    sandbox.run("drift", "").code(0);
+}
+
+#[test]
+fn quantities_in_another_spelling_are_unchanged() {
+    let limits =
+        "resources: {limits: {cpu: 1000m, memory: 1024Mi}, requests: {cpu: '0.5', memory: 524288Ki}}";
+    let text = MORE.replace("image: nginx:1.27", &format!("image: nginx:1.27\n        {limits}"));
+    let quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: more, namespace: shop}\nspec: {hard: {cpu: 2000m, \
+                 pods: '10'}}\n---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: more, namespace: shop}\nspec: {limits: \
+                 [{type: Container, max: {memory: 2048Mi}}]}\n";
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", &(text + quota));
+    sandbox.apply("").code(0);
+    // The controllers have written what they write.
+    sandbox.apply("").code(0);
+    sandbox.run("drift", "").code(0);
+    for mode in ["--dry-run=client -o json", "--dry-run=server -o json"] {
+        let ran = sandbox.apply(mode).code(0);
+        for kind in ["Deployment", "ResourceQuota", "LimitRange"] {
+            assert_eq!(ran.action("m1", kind, "more")["action"], "unchanged", "{mode}");
+        }
+    }
 }

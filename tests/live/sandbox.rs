@@ -27,6 +27,9 @@ spec:
   - {apiVersion: apps/v1, kind: Deployment}
   - {apiVersion: v1, kind: ConfigMap}
   - {apiVersion: v1, kind: Secret}
+  - {apiVersion: v1, kind: Service}
+  - {apiVersion: v1, kind: ResourceQuota}
+  - {apiVersion: v1, kind: LimitRange}
   - {apiVersion: example.com/v1, kind: Widget}
   placement: {clusterAffinity: {}}
 ---

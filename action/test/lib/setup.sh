@@ -5,7 +5,7 @@
 start_api() {
   api=$work/api
   mkdir "$api"
-  echo '[]' | tee "$api/comments.json" >"$api/script.json"
+  echo '[]' | tee "$api/comments.json" "$api/pulls.json" >"$api/script.json"
   python3 "$here/test/api.py" "$api" &
   server=$!
   local try
@@ -88,7 +88,7 @@ answers() {
 
 # A pull request without comments.
 fresh_api() {
-  echo '[]' | tee "$api/comments.json" >"$api/script.json"
+  echo '[]' | tee "$api/comments.json" "$api/pulls.json" >"$api/script.json"
   : >"$api/requests.jsonl"
 }
 

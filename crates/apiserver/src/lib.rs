@@ -52,6 +52,7 @@ mod defined;
 mod extract_applied;
 mod failure;
 pub mod fields;
+mod handover;
 mod kinds;
 pub mod lint;
 pub mod lists;
@@ -67,6 +68,7 @@ pub mod strategy;
 mod tests;
 pub mod typed;
 mod validate;
+mod versions;
 
 use serde_json::Value;
 
@@ -76,8 +78,10 @@ pub use custom::Custom;
 pub use defaults::encode_string_data;
 pub use extract_applied::{applied_fields, extract_applied};
 pub use failure::{Cause, Failure, brief};
+pub use handover::{HandoverScope, field_set, hand_over};
 pub use kinds::Kind;
 pub use validate::invalid_name;
+pub use versions::{Conversion, convert};
 
 /// The object after an apply; the live object itself where the apply changes nothing. A new object has no uid and no
 /// resource version.

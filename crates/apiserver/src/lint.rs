@@ -4,6 +4,8 @@
 //! the client asks for strict validation (`kubectl` does). A value of a wrong type is always refused, and so is an
 //! item of a list whose key occurs twice, in server-side apply.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use federate_kubernetes::pointer::escape;
@@ -71,9 +73,12 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
     if !found.iter().any(|problem| problem.effect == Effect::Refused) {
         let known =
             |new: &Problem| found.iter().any(|old| new.pointer == old.pointer || is_consequence(old, new));
+        let pods = if kind.custom.is_none() { pods::problems(&kind.kind, object) } else { Vec::new() };
+        let places: BTreeSet<String> = pods.iter().map(|problem| problem.pointer.clone()).collect();
         let mut refused = refusals(kind, object);
+        refused.retain(|problem| !places.contains(&problem.pointer));
         if kind.custom.is_none() {
-            refused.extend(pods::problems(&kind.kind, object));
+            refused.extend(pods);
             refused.extend(others::problems(&kind.kind, object));
             refused.extend(encoded(kind, object));
             refused.extend(definition(kind, object));

@@ -40,15 +40,23 @@ impl Dialects {
     /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
     /// control plane, or to federate itself.
     pub fn own(self, domain: &str) -> bool {
-        let within =
-            |own: &&str| domain.strip_suffix(*own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        self.iter().flat_map(Dialect::domains).chain(&["federate.dev"]).any(within)
+        self.is_of_control_plane(domain) || is_within(domain, "federate.dev")
+    }
+
+    /// The same without federate.
+    pub fn is_of_control_plane(self, domain: &str) -> bool {
+        self.iter().flat_map(Dialect::domains).any(|own| is_within(domain, own))
     }
 
     /// Their names.
     pub fn names(self) -> Vec<&'static str> {
         self.iter().map(Dialect::name).collect()
     }
+}
+
+/// Whether a domain is `own` or below it.
+fn is_within(domain: &str, own: &str) -> bool {
+    domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 impl std::fmt::Debug for Dialects {

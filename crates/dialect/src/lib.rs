@@ -69,6 +69,15 @@ pub use release::Release;
 pub use starter::Starter;
 pub use unfollowed::{NotFollowed, Unfollowed};
 
+/// The field manager of a control plane's component that writes objects of member clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberManager {
+    /// Its name.
+    pub name: &'static str,
+    /// A label of the objects that the component writes, where other clients have the same name.
+    pub label: Option<&'static str>,
+}
+
 /// A control plane: its kinds, its inventory and its policies.
 pub trait Dialect: Sync {
     /// Its name in plans and messages.
@@ -152,6 +161,11 @@ pub trait Dialect: Sync {
     fn references(&self, object: &Object) -> References {
         let _ = object;
         References::default()
+    }
+
+    /// The field managers of its components that write objects of member clusters. By default none is known.
+    fn member_managers(&self) -> &'static [MemberManager] {
+        &[]
     }
 
     /// The keys of labels and annotations of templates that it reads, if it can list them.

@@ -22,6 +22,7 @@ mod check;
 mod configured;
 mod conflict;
 mod decisions;
+pub mod deletions;
 pub mod import;
 mod kept;
 mod manifest;

@@ -19,8 +19,8 @@ use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health,
-    HubKinds, Input, LossStep, Moment, Observation, Placement, Plan, Previous, Reads, References, Release,
-    SharedLists, Starter, Subject, Unfollowed, Variant,
+    HubKinds, Input, LossStep, MemberManager, Moment, Observation, Placement, Plan, Previous, Reads,
+    References, Release, SharedLists, Starter, Subject, Unfollowed, Variant,
 };
 
 mod affinity;
@@ -101,6 +101,16 @@ impl Dialect for Karmada {
 
     fn domains(&self) -> &'static [&'static str] {
         &["karmada.io"]
+    }
+
+    fn member_managers(&self) -> &'static [MemberManager] {
+        // The latter in clusters with the sync mode Pull.
+        const {
+            &[
+                MemberManager { name: "karmada-controller-manager", label: None },
+                MemberManager { name: "karmada-agent", label: None },
+            ]
+        }
     }
 
     fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {

@@ -21,8 +21,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
-    Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter, Subject, Unfollowed,
-    Unschedulable, Variant,
+    MemberManager, Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter,
+    Subject, Unfollowed, Unschedulable, Variant,
 };
 
 mod advice;
@@ -101,6 +101,10 @@ impl Dialect for KubeAdmiral {
 
     fn domains(&self) -> &'static [&'static str] {
         &["kubeadmiral.io"]
+    }
+
+    fn member_managers(&self) -> &'static [MemberManager] {
+        const { &[MemberManager { name: "kubeadmiral-controller-manager", label: None }] }
     }
 
     fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {

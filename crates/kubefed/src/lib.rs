@@ -23,7 +23,7 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, LossStep,
-    Observation, Placement, Previous, Reads, References, Starter, Variant,
+    MemberManager, Observation, Placement, Previous, Reads, References, Starter, Variant,
 };
 
 mod api;
@@ -116,6 +116,16 @@ impl Dialect for KubeFed {
             "federation.kubernetes.io",
             "federation.alpha.kubernetes.io",
         ]
+    }
+
+    fn member_managers(&self) -> &'static [MemberManager] {
+        // The program is one of several symbolic links to `hyperfed`; other projects have one of that name as well.
+        const {
+            &[
+                MemberManager { name: "controller-manager", label: Some(manifest::MANAGED) },
+                MemberManager { name: "hyperfed", label: None },
+            ]
+        }
     }
 
     fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {

@@ -23,8 +23,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
     Action, Awaited, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input,
-    LossStep, Observation, Placement, Plan, PolicyRollout, Previous, Reads, References, Release, Released,
-    Rendered, RolledOut, RolloutMoment, RolloutStep, Sender, Starter, Variant, Withheld,
+    LossStep, MemberManager, Observation, Placement, Plan, PolicyRollout, Previous, Reads, References,
+    Release, Released, Rendered, RolledOut, RolloutMoment, RolloutStep, Sender, Starter, Variant, Withheld,
 };
 
 mod affinity;
@@ -113,6 +113,10 @@ impl Dialect for KubeFleet {
 
     fn domains(&self) -> &'static [&'static str] {
         &["kubernetes-fleet.io", "kubefleet.dev"]
+    }
+
+    fn member_managers(&self) -> &'static [MemberManager] {
+        const { &[MemberManager { name: member::MANAGER, label: None }] }
     }
 
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {

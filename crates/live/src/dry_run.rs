@@ -15,7 +15,7 @@ use super::client::Client;
 use super::depends::{in_the_way, live};
 use super::kinds::{manifest_for, path_of};
 use super::read::{ClusterState, finished};
-use super::steps::APPLY;
+use super::steps::{APPLY, JSON_PATCH};
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
 use federate_engine::actions::{ActionKind, Decision, MANAGER, Send};
 use federate_kubernetes::ObjectRef;
@@ -40,8 +40,6 @@ pub(super) async fn dry_run(
         let Some(decision) = decisions.get_mut(at) else { continue };
         let there = live(state, &desired.cluster, &decision.action.object);
         match answer {
-            // Another request comes first, which hands fields over: the dry run does not know its result.
-            Ok(_) if hands_over(decision) => {}
             Ok(answer) => {
                 decider.answered(decision, state, there, Ok(answer));
                 accepted.insert(decision.action.object.clone());
@@ -76,7 +74,7 @@ fn calls(
     let redefined = redefined(decisions);
     let call = |decision: &Decision| {
         let object = &decision.action.object;
-        let Some(Send::Apply { body, replaces: None, .. }) = &decision.send else { return None };
+        let Some(Send::Apply { body, handed, replaces: None }) = &decision.send else { return None };
         let asked = match decision.action.action {
             ActionKind::Create => creates && state.obstacle(desired, object).is_none(),
             ActionKind::Update | ActionKind::Adopt => true,
@@ -84,13 +82,12 @@ fn calls(
         };
         let is_redefined = redefined.contains(&(object.group(), object.kind.as_str()));
         let kind = state.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
-        let call = Call::new(Method::PATCH, path_of(kind, object));
-        Some(
-            call.query("fieldManager", MANAGER)
-                .query("force", "true")
-                .body(APPLY, &manifest_for(kind, body))
-                .dry(),
-        )
+        let call = Call::new(Method::PATCH, path_of(kind, object)).query("fieldManager", MANAGER);
+        Some(match handed {
+            // An apply alone would fail, or keep what it is to remove: its result is patched in.
+            Some(handed) => call.body(JSON_PATCH, &handed.preview).dry(),
+            None => call.query("force", "true").body(APPLY, &manifest_for(kind, body)).dry(),
+        })
     };
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| Some((at, call(decision)?)));
     calls.collect()
@@ -106,9 +103,4 @@ fn redefined(decisions: &[Decision]) -> BTreeSet<(&str, &str)> {
         Some((text("/spec/group")?, text("/spec/names/kind")?))
     });
     names.collect()
-}
-
-/// Whether a request before the apply hands over fields of other managers.
-fn hands_over(decision: &Decision) -> bool {
-    matches!(&decision.send, Some(Send::Apply { owners: Some(_), .. }))
 }

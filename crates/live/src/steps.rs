@@ -13,11 +13,11 @@ use super::kinds::{manifest_for, path_of};
 use super::path::ApiPath;
 use super::read::ClusterState;
 use super::{ApplyOptions, Error};
-use federate_engine::actions::{MANAGER, Replaced, Send};
+use federate_engine::actions::{Handed, MANAGER, Replaced, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
-const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 /// How long a CustomResourceDefinition may take to be established.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 /// The pause between two looks.
@@ -61,7 +61,7 @@ pub(super) fn steps(
         may_be_gone: matches!(send, Send::Delete { .. }),
     };
     match send {
-        Send::Apply { body, owners, replaces } => {
+        Send::Apply { body, handed, replaces } => {
             if let Some(Replaced { uid, resource_version, orphans }) = replaces {
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = deletion(&path, policy, uid, resource_version);
@@ -72,14 +72,14 @@ pub(super) fn steps(
                 }
                 steps.replaces = Some((delete, Call::get(path.clone())));
             }
-            if let Some((entries, version)) = owners {
+            if let Some(Handed { entries, resource_version, .. }) = handed {
                 let operations = json!([
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
                 ]);
                 steps.calls.push(patch().body(JSON_PATCH, &operations));
             }
-            let locked = owners.is_none() && options.fence.is_some();
+            let locked = handed.is_none() && options.fence.is_some();
             let version = live(state, cluster, object).filter(|_| locked && replaces.is_none());
             // A request that arrives after another process has taken the cluster over is refused.
             let versioned = version.map(|version| at_version(body, version));

@@ -22,6 +22,7 @@ mod commit;
 mod compare;
 mod folder;
 mod layout;
+mod names;
 mod objects;
 mod pack;
 mod remote;
@@ -31,7 +32,8 @@ pub use base::BranchContent;
 pub use commit::{Commit, Identity, commit};
 pub use folder::Folder;
 pub use layout::{BranchContents, Built, Layout};
-pub use remote::{Pushed, Remote};
+pub use names::{check_local_names, find_excluding};
+pub use remote::{Pushed, Remote, RemoteBranches};
 
 /// A branch and folder, for messages: `branch rendered`, `folder out of branch main`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,14 +103,16 @@ pub enum Error {
     Locked(String),
     /// The names of two branches exclude each other.
     #[error(
-        "git cannot store branch `{branch}` together with branch `{other}`, because one name is a folder of the other: \
-         choose another name, or delete `{other}`"
+        "git cannot store branch `{branch}` together with branch `{other}`{}, because one name is a folder of the other: \
+         choose another name, or delete `{other}`{}", of_remote(.remote), deletion(.remote, .other)
     )]
     Excluded {
         /// The branch.
         branch: String,
         /// The existing branch.
         other: String,
+        /// The remote that has it; `None` for a local branch.
+        remote: Option<String>,
     },
     /// The repository has no such remote.
     #[error("the git repository has no remote `{0}` to push to: `git remote add {0} URL` adds it")]
@@ -136,6 +140,18 @@ pub enum Error {
     /// The operating system refused.
     #[error("cannot write to the git repository: {0}")]
     Io(#[from] std::io::Error),
+}
+
+fn of_remote(remote: &Option<String>) -> String {
+    remote.as_ref().map_or_else(String::new, |remote| format!(" of {remote}"))
+}
+
+/// The command that deletes a branch.
+fn deletion(remote: &Option<String>, branch: &str) -> String {
+    match remote {
+        Some(remote) => format!(" (`git push {remote} --delete {branch}`)"),
+        None => format!(" (`git branch -D {branch}`)"),
+    }
 }
 
 /// Writes the objects of `tree` that the repository does not have. Returns the tree of the new commit, and

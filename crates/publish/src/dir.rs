@@ -174,6 +174,15 @@ impl Folder {
 
     /// Replaces the content of the folder by `tree`. If nothing differs, nothing is written.
     pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
+        self.publish_checked(tree, |_| Ok(()))
+    }
+
+    /// Like [`publish`](Self::publish), unless `check` refuses the changes.
+    pub fn publish_checked<E: From<Error>>(
+        self,
+        tree: &Tree,
+        check: impl FnOnce(&Summary) -> Result<(), E>,
+    ) -> Result<Summary, E> {
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
         let index = self.index.as_ref().map(|stored| Index::new(stored, tree)).unwrap_or_default();
@@ -187,6 +196,7 @@ impl Folder {
             }
             return Ok(summary);
         }
+        check(&summary)?;
         let written = self.replace(tree, &comparison).inspect_err(|_| {
             // Removes leftovers if possible; the user needs the original error.
             let _ = swap::recover(&self.location);

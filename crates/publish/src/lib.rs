@@ -10,6 +10,7 @@ pub mod dir;
 pub mod file;
 mod foreign;
 mod lock;
+pub mod output_path;
 pub mod paths;
 pub mod summary;
 pub mod tree;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use federate_engine::deletions::ClusterDeletions;
+
 /// What publishing changed, in the order of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -31,6 +33,16 @@ impl Summary {
     pub fn is_unchanged(&self) -> bool {
         let same = |c: &ClusterSummary| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty();
         !self.plan_written && self.clusters.iter().all(same)
+    }
+
+    /// The files that go, for the guard of deletions.
+    pub fn deletions(&self) -> impl Iterator<Item = ClusterDeletions> + '_ {
+        self.clusters.iter().map(|cluster| ClusterDeletions {
+            cluster: cluster.cluster.clone(),
+            deleted: cluster.removed.clone(),
+            before: cluster.removed.len() + cluster.updated.len() + cluster.unchanged,
+            after: cluster.created.len() + cluster.updated.len() + cluster.unchanged,
+        })
     }
 
     /// The number of created files.

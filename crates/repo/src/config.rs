@@ -127,6 +127,12 @@ pub struct Apply {
     /// Kinds whose pods restart when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`), in
     /// addition to `Deployment`, `StatefulSet` and `DaemonSet`.
     pub rolling: Vec<String>,
+    /// Whether `apply` leaves fields as they are that people have added by hand and that are not rendered, like
+    /// `--no-take-over`. By default it removes them.
+    pub no_take_over: bool,
+    /// Whether `apply` sets the fields that rules of `drift.ignore` with `paths` or `managers` name. By default it leaves
+    /// them as they are in objects that exist.
+    pub reset_ignored: bool,
 }
 
 /// Settings for drift.
@@ -135,6 +141,10 @@ pub struct Apply {
 pub struct Drift {
     /// Differences that are not drift.
     pub ignore: Vec<Ignore>,
+    /// The field managers of people's tools, with `*` for any ending. What they have changed in managed objects is drift,
+    /// also where it is not rendered. By default: `kubectl*`, `oc`, `k9s`, and consoles such as `Mozilla`, `dashboard`,
+    /// `headlamp`, `Lens` and `rancher`.
+    pub people: Option<Vec<String>>,
 }
 
 /// A rule that excludes differences from drift. All its fields must match.

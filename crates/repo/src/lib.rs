@@ -18,6 +18,7 @@ pub mod config;
 mod ignore;
 mod live;
 mod load;
+pub mod pointer_file;
 mod scope;
 mod sort;
 pub mod source;
@@ -229,9 +230,13 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
         source::EntryKind::LinkToFile(real) => source.read(&real),
         source::EntryKind::LinkOutside(to) => return Err(walk::outside(config::FILE, &to)),
         source::EntryKind::Unreadable(why) => Err(why),
+        source::EntryKind::SparseFile => return Err(walk::sparse(config::FILE, &[])),
         _ => return Ok(None),
     };
     let bytes = bytes.map_err(|why| walk::unreadable(config::FILE, &why))?;
+    if let Some(pointer) = pointer_file::find_pointer(config::FILE, &bytes) {
+        return Err(pointer);
+    }
     Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
 }
 

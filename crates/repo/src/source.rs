@@ -53,6 +53,10 @@ pub enum EntryKind {
     LinkOutside(String),
     /// An entry that cannot be read, with the reason.
     Unreadable(String),
+    /// A file that git tracks here, and that a sparse checkout leaves out.
+    SparseFile,
+    /// A submodule whose files are not here.
+    Submodule,
     /// Neither file, folder nor link, such as a socket or a device, or a link to one.
     Special,
 }

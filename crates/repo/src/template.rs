@@ -112,6 +112,9 @@ impl<'a> Renderer<'a> {
         let source = std::str::from_utf8(&file.bytes)
             .map_err(|_| vec![invalid(file, None, "the template is not UTF-8".to_owned())])?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+        if let Some(conflict) = federate_yaml::find_conflict(&file.bytes) {
+            return Err(vec![invalid(file, Some(conflict.at), conflict.message)]);
+        }
         let compiled = self.compile(file, source).map_err(|finding| vec![*finding])?;
         let texts = self.texts(&compiled, file, source)?;
         let mut variants: Vec<_> = texts.into_iter().map(|(text, clusters)| (clusters, text)).collect();

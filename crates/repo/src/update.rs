@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
 use super::sort::ClaimTable;
 use super::source::File;
@@ -143,7 +144,7 @@ impl<'r> Interpretation<'r> {
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
-        if !contents.findings.is_empty() {
+        if !contents.findings.is_empty() || find_pointer(&file.path, bytes).is_some() {
             return Err("it has errors");
         }
         for object in &mut contents.objects {

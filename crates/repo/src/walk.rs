@@ -12,7 +12,9 @@ use rayon::prelude::*;
 
 use super::config::{self, Config};
 use super::ignore::{IGNORE_FILES, Rules, compile, format};
+use super::pointer_file::find_pointer;
 use super::source::{Entry, EntryKind, File, Source};
+use federate_kubernetes::finding::list;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
@@ -29,6 +31,8 @@ pub struct Selection {
     paths: Vec<Gitignore>,
     exclude: Gitignore,
     outputs: Vec<String>,
+    /// The part of each selected path before its first wildcard.
+    beginnings: Vec<String>,
 }
 
 impl Selection {
@@ -50,12 +54,23 @@ impl Selection {
         let outputs = output.into_iter().chain(config.output.as_deref());
         let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
         let outputs = outputs.filter(|output| !output.is_empty()).collect();
-        (Self { paths, exclude, outputs }, findings)
+        let beginnings = config.paths.iter().map(|path| beginning_of(path).to_owned()).collect();
+        (Self { paths, exclude, outputs, beginnings }, findings)
     }
 
     /// Whether the configured paths include a file.
     fn wants(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
+    }
+
+    /// Whether the configured paths may include files of a folder.
+    fn may_want_below(&self, folder: &str) -> bool {
+        let within = |outer: &str, path: &str| {
+            outer.is_empty()
+                || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.paths.is_empty()
+            || self.beginnings.iter().any(|path| within(path, folder) || within(folder, path))
     }
 
     /// One finding for each configured path without files.
@@ -89,7 +104,10 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     let mut walk = Walk::new(source, selection);
     walk.run();
     walk.findings.extend(selection.unused(&walk.files));
-    let Walk { files, mut findings, .. } = walk;
+    let Walk { files, mut findings, sparse: left_out, .. } = walk;
+    if let Some((first, others)) = left_out.split_first() {
+        findings.push(sparse(first, others));
+    }
     let total = AtomicUsize::new(0);
     let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
     let read: Vec<Result<File, Finding>> = files
@@ -98,6 +116,9 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
             // Once there is too much, nothing is kept, so that the result does not depend on the order.
             let bytes = if is_full() { Err(String::new()) } else { source.read(&real) };
             let bytes = bytes.map_err(|why| unreadable(&path, &why))?;
+            if let Some(pointer) = find_pointer(&path, &bytes) {
+                return Err(pointer);
+            }
             total.fetch_add(bytes.len(), Ordering::Relaxed);
             Ok(File { path: path.into(), bytes: bytes.into() })
         })
@@ -166,6 +187,8 @@ struct Walk<'s> {
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
+    /// The files that would be read, but that a sparse checkout leaves out.
+    sparse: Vec<String>,
     /// What all listed paths cost.
     listed: usize,
 }
@@ -181,6 +204,7 @@ impl<'s> Walk<'s> {
             seen: BTreeSet::new(),
             files: BTreeMap::new(),
             findings: Vec::new(),
+            sparse: Vec::new(),
             listed: 0,
         }
     }
@@ -256,7 +280,10 @@ impl<'s> Walk<'s> {
     fn ignore_file(&mut self, path: &str, real: &str, name: &str) {
         let file = below(path, name);
         let bad = match self.source.read(&below(real, name)) {
-            Ok(text) => self.rules.add(path, name, &text),
+            Ok(text) => match find_pointer(&file, &text) {
+                Some(pointer) => return self.findings.push(pointer),
+                None => self.rules.add(path, name, &text),
+            },
             Err(why) => return self.findings.push(unreadable(&file, &why)),
         };
         let file: Arc<str> = file.into();
@@ -274,8 +301,11 @@ impl<'s> Walk<'s> {
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
         }
-        // A name without an extension may be a folder that cannot be read.
-        let matters = format(&entry.name).is_some() || !entry.name.contains('.');
+        let matters = match format(&entry.name) {
+            Some(_) => self.selection.wants(&path),
+            // A name without an extension may be a folder that cannot be read.
+            None => !entry.name.contains('.') && self.selection.may_want_below(&path),
+        };
         match entry.kind {
             EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
             EntryKind::File => self.file(path, below(real, &entry.name)),
@@ -283,9 +313,24 @@ impl<'s> Walk<'s> {
             EntryKind::LinkToFolder(to) => drop(self.links.insert(path, (to, true))),
             EntryKind::LinkToFile(to) => drop(self.links.insert(path, (to, false))),
             EntryKind::LinkOutside(to) if matters => self.findings.push(outside(&path, &to)),
-            EntryKind::Unreadable(why) if matters => self.findings.push(unreadable(&path, &why)),
+            EntryKind::Unreadable(why) if matters => {
+                let help = "restore it, or list it in .federateignore";
+                self.findings.push(unreadable(&path, &why).help(help));
+            }
+            EntryKind::SparseFile if self.is_read(&path) => self.sparse.push(path),
+            EntryKind::Submodule if self.selection.may_want_below(&path) => {
+                self.findings.push(submodule(&path))
+            }
+            EntryKind::SparseFile | EntryKind::Submodule => {}
             EntryKind::LinkOutside(_) | EntryKind::Unreadable(_) | EntryKind::Special => {}
         }
+    }
+
+    /// Whether a file decides what is rendered: as a file with objects, or by what it says of other files.
+    fn is_read(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let names_files = IGNORE_FILES.contains(&name) || path == config::FILE;
+        names_files || (format(name).is_some() && self.selection.wants(path))
     }
 
     fn file(&mut self, path: String, real: String) {
@@ -321,6 +366,39 @@ fn below(folder: &str, name: &str) -> String {
 pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
     let file: Arc<str> = if path.is_empty() { ".".into() } else { path.into() };
     Finding::in_file(Severity::Error, "unreadable", &file, None, format!("cannot be read: {why}"))
+}
+
+/// The error about a file that a sparse checkout leaves out, and others like it.
+pub(crate) fn sparse(path: &str, others: &[String]) -> Finding {
+    let names: Vec<&str> = others.iter().map(String::as_str).collect();
+    let more = match names.len() {
+        0 => String::new(),
+        1 => format!("; nor is {}", list(&names, 1)),
+        many => format!("; nor are {many} other files: {}", list(&names, 5)),
+    };
+    let why = format!("git tracks it, but it is not checked out (sparse checkout){more}");
+    unreadable(path, &why).help(
+        "`git sparse-checkout disable` checks out everything, `git sparse-checkout add FOLDER` one folder; --rev HEAD \
+         reads the last commit; what is not to be read goes into .federateignore",
+    )
+}
+
+/// The error about a submodule without files.
+fn submodule(path: &str) -> Finding {
+    unreadable(path, "it is a submodule, and its files are not here").help(
+        "`git submodule update --init` fetches them; if the repo needs nothing from it, list it in .federateignore",
+    )
+}
+
+/// The part of a pattern before its first wildcard, as a path.
+fn beginning_of(pattern: &str) -> &str {
+    let plain = pattern.trim_start_matches("./").trim_start_matches('/');
+    match plain.find(['*', '?', '[', '\\', '!']) {
+        // The last name before the wildcard may be a part of one.
+        Some(wildcard) => plain[..wildcard].rsplit_once('/').map_or("", |(folders, _)| folders),
+        None if plain == "." => "",
+        None => plain.trim_end_matches('/'),
+    }
 }
 
 pub(crate) fn outside(path: &str, target: &str) -> Finding {

@@ -1,4 +1,4 @@
-//! Actions and drift as a table, as Markdown, and as `JUnit` XML.
+//! Actions as a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 /// The largest number of similar actions that get a row each.
 const ONE_BY_ONE: usize = 3;
 /// Marks actions that were not dry-run on an API server.
-const PREDICTED: &str = "; predicted without the API server";
+pub(super) const PREDICTED: &str = "; predicted without the API server";
 /// How many objects a combined row names.
 const NAMED: usize = 2;
 
@@ -93,7 +93,7 @@ fn several<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String 
 }
 
 /// The reason, the error, or the outcome of an action.
-fn said(action: &Action) -> Option<String> {
+pub(super) fn said(action: &Action) -> Option<String> {
     match action.outcome {
         Outcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
         Outcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
@@ -104,7 +104,7 @@ fn said(action: &Action) -> Option<String> {
 }
 
 /// The clusters that could not be processed, with the error.
-fn unread(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
+pub(super) fn unread(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
     actions.clusters.iter().filter_map(|cluster| Some((&cluster.name, cluster.error.as_deref()?)))
 }
 
@@ -186,96 +186,6 @@ fn tally(kind: ActionKind, outcomes: &BTreeMap<Outcome, usize>) -> String {
     format!("{all} {}{parts}", word(kind))
 }
 
-/// The sentence for no drift, which names the clusters that could not be read.
-pub fn no_drift(actions: &Actions) -> String {
-    let unread: Vec<&str> = unread(actions).map(|(name, _)| name.as_ref()).collect();
-    let read = actions.clusters.len() - unread.len();
-    match (unread.is_empty(), read) {
-        (true, _) => "no drift\n".to_owned(),
-        (false, 0) => format!("unknown: no cluster could be read ({})\n", unread.join(", ")),
-        (false, _) => {
-            let read = counted(read, "cluster");
-            format!("no drift in the {read} that could be read; unknown in {}\n", unread.join(", "))
-        }
-    }
-}
-
-/// Drift as Markdown.
-pub fn markdown(actions: &Actions) -> String {
-    let mut out = match actions.actions.len() {
-        0 => format!("### federate: {}", escaped(no_drift(actions).trim_end()) + "\n"),
-        drifted => format!("### federate: {} drifted\n\n", counted(drifted, "object")),
-    };
-    if !actions.actions.is_empty() {
-        out.push_str(
-            "| cluster | object | field | desired | live | who | when |\n|---|---|---|---|---|---|---|\n",
-        );
-    }
-    for action in &actions.actions {
-        let object = action.object.to_string();
-        let mut row = |cells: [&str; 5]| {
-            let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} |",
-                escaped(&action.cluster),
-                escaped(&object),
-                cells.join(" | ")
-            );
-        };
-        if let Some(said) = said(action) {
-            row([&said, "", "", "", ""]);
-        }
-        for diff in &action.diffs {
-            let (desired, live) = (value(diff.desired.as_ref()), value(diff.live.as_ref()));
-            let (manager, time) = (diff.manager.as_deref().unwrap_or(""), diff.time.as_deref().unwrap_or(""));
-            row([&diff.path, &desired, &live, manager, time]);
-        }
-    }
-    for (name, error) in unread(actions) {
-        let _ = writeln!(out, "\n{} could not be read: {}", escaped(name), escaped(error));
-    }
-    out
-}
-
-/// Drift as `JUnit` XML: one suite per cluster, one failed case per object.
-pub fn junit(actions: &Actions) -> String {
-    let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
-    for action in &actions.actions {
-        suites.entry(&action.cluster).or_default().push(action);
-    }
-    let mut out =
-        String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"federate drift\">\n");
-    for (cluster, actions) in suites {
-        let count = actions.len();
-        let _ =
-            writeln!(out, "  <testsuite name=\"{}\" tests=\"{count}\" failures=\"{count}\">", xml(cluster));
-        for action in actions {
-            let lines: Vec<String> =
-                action.reason.iter().cloned().chain(action.diffs.iter().map(field)).collect();
-            let _ = writeln!(
-                out,
-                "    <testcase classname=\"{}\" name=\"{}\">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
-                xml(cluster),
-                xml(&action.object.to_string()),
-                xml(action.reason.as_deref().unwrap_or("differs from the rendered object")),
-                xml(&lines.join("\n")),
-            );
-        }
-        out.push_str("  </testsuite>\n");
-    }
-    for (name, error) in unread(actions) {
-        let (name, error) = (xml(name), xml(error));
-        let _ = writeln!(
-            out,
-            "  <testsuite name=\"{name}\" tests=\"1\" errors=\"1\">\n    <testcase classname=\"{name}\" name=\"cluster\">\n      \
-             <error message=\"{error}\"/>\n    </testcase>\n  </testsuite>",
-        );
-    }
-    out.push_str("</testsuites>\n");
-    out
-}
-
 fn field(diff: &FieldDiff) -> String {
     let who = match (&diff.manager, &diff.time) {
         (Some(manager), Some(time)) => format!(" ({manager}, {time})"),
@@ -286,7 +196,7 @@ fn field(diff: &FieldDiff) -> String {
     visible(&format!("{}: {live} → {desired}{who}", diff.path))
 }
 
-fn value(value: Option<&serde_json::Value>) -> String {
+pub(super) fn value(value: Option<&serde_json::Value>) -> String {
     let text = value.map_or_else(|| "(none)".to_owned(), ToString::to_string);
     match text.char_indices().nth(80) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -294,7 +204,7 @@ fn value(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-fn word(kind: ActionKind) -> &'static str {
+pub(super) fn word(kind: ActionKind) -> &'static str {
     match kind {
         ActionKind::Create => "create",
         ActionKind::Update => "update",
@@ -306,7 +216,7 @@ fn word(kind: ActionKind) -> &'static str {
     }
 }
 
-fn color(kind: ActionKind) -> AnsiColor {
+pub(super) fn color(kind: ActionKind) -> AnsiColor {
     match kind {
         ActionKind::Create | ActionKind::Adopt => AnsiColor::Green,
         ActionKind::Update => AnsiColor::Yellow,
@@ -316,11 +226,11 @@ fn color(kind: ActionKind) -> AnsiColor {
 }
 
 /// Text of a repo or a cluster, without control characters for a terminal.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in visible(text).chars() {
         match c {
@@ -336,15 +246,4 @@ fn escaped(text: &str) -> String {
         }
     }
     out
-}
-
-fn xml(text: &str) -> String {
-    let clean =
-        text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect::<String>();
-    clean
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\n', "&#10;")
 }

@@ -4,6 +4,7 @@
 pub mod actions;
 pub mod capacity;
 pub mod diff;
+pub mod drift;
 pub mod explanation;
 pub mod findings;
 pub mod kept;

@@ -7,9 +7,12 @@ use git2::{Oid, Repository};
 use serde::Serialize;
 
 use federate_dialect::{HOST, Plan};
+use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{any_error, previous};
 use federate_publish::Tree;
-use federate_publish::branch::{self, BranchContent, Built, Identity, Layout, Pushed, Remote};
+use federate_publish::branch::{
+    self, BranchContent, Built, Identity, Layout, Pushed, Remote, RemoteBranches,
+};
 use federate_publish::tree::Collision;
 use federate_source::git::{self, GitLocation};
 
@@ -56,14 +59,27 @@ pub struct Commit<'c> {
     pub clusters: &'c [String],
     /// Whether to skip objects with errors instead of committing nothing.
     pub keep_going: bool,
+    /// The largest share of the objects on the branches, in total and of each cluster, that may be deleted.
+    pub prune_limit: PruneLimit,
 }
 
-/// The result of a commit.
+/// A session that was rendered, and what became of it.
 pub struct Committed {
     /// The session that was rendered.
     pub session: Session,
-    /// The result for each branch; `None` if errors prevent a commit.
-    pub branches: Option<Vec<Branch>>,
+    /// What became of it.
+    pub outcome: CommitOutcome,
+}
+
+/// What became of a rendering. Only [`Done`](Self::Done) has changed anything.
+#[derive(Debug)]
+pub enum CommitOutcome {
+    /// Every branch holds it. The result for each branch.
+    Done(Vec<Branch>),
+    /// The repo has errors.
+    Errors,
+    /// More would be deleted from the branches than the limit allows.
+    Refused(ExcessiveDeletions),
 }
 
 /// The result for one branch.
@@ -119,19 +135,24 @@ impl Commit<'_> {
     ) -> Result<Result<Committed, branch::Error>, Error<E>> {
         let theirs = match self.remote {
             Some(remote) => remote.branches(repository, &self.layout.glob())?,
-            None => BTreeMap::default(),
+            None => RemoteBranches::default(),
         };
         let tip = |branch: &str| match self.remote {
-            Some(remote) => remote.base(repository, branch, theirs.get(branch).copied()),
+            Some(remote) => remote.base(repository, branch, theirs.tips.get(branch).copied()),
             None => branch::tip(repository, branch),
         };
         branch::not_checked_out(repository, &self.layout.home())?;
+        self.check_names(repository, &theirs, [self.layout.home()])?;
         let home = self.layout.read_home(repository, tip)?;
         let (session, provenance) = open(home.previous()).map_err(Error::Open)?;
         if any_error(&session.findings()) && !self.keep_going {
-            return Ok(Ok(Committed { session, branches: None }));
+            return Ok(Ok(Committed { session, outcome: CommitOutcome::Errors }));
         }
         let clusters = self.affected(session.plan(), &home);
+        if self.layout.is_spread() {
+            let branches = clusters.iter().map(|cluster| self.layout.branch(cluster));
+            self.check_names(repository, &theirs, branches.collect::<Result<Vec<_>, _>>()?)?;
+        }
         let bases = self.layout.read(repository, home, &clusters, tip)?;
         let manifests =
             session.rendering().with_retained(|object, cluster| bases.earlier(repository, object, cluster));
@@ -139,15 +160,33 @@ impl Commit<'_> {
         let trailers = provenance.trailers(&plan);
         let tree = Tree::new(plan, manifests)?;
         let built = bases.build(repository, self.layout, &tree, session.plan())?;
+        let deletions: Deletions = built.iter().flat_map(|built| built.summary.deletions()).collect();
+        if let Some(excess) = deletions.exceeding(self.prune_limit, |_| true) {
+            return Ok(Ok(Committed { session, outcome: CommitOutcome::Refused(excess) }));
+        }
         let message = |built: &Built| match self.message {
             Some(message) => with_trailers(message, &trailers),
             None => with_trailers(&provenance.message(&built.summary), &trailers),
         };
-        match self.carry_out(repository, &theirs, built, message) {
-            Ok(branches) => Ok(Ok(Committed { session, branches: Some(branches) })),
+        match self.carry_out(repository, &theirs.tips, built, message) {
+            Ok(branches) => Ok(Ok(Committed { session, outcome: CommitOutcome::Done(branches) })),
             Err(error @ (branch::Error::Moved(_) | branch::Error::Locked(_))) => Ok(Err(error)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Refuses branches that cannot be stored together with one that exists here or on the remote.
+    fn check_names(
+        &self,
+        repository: &Repository,
+        theirs: &RemoteBranches,
+        branches: impl IntoIterator<Item = String>,
+    ) -> Result<(), branch::Error> {
+        let branches: Vec<String> = branches.into_iter().collect();
+        if let Some(remote) = self.remote {
+            remote.check_names(theirs, branches.iter().map(String::as_str))?;
+        }
+        branch::check_local_names(repository, branches.iter().map(String::as_str))
     }
 
     /// The clusters that receive objects now or did before.

@@ -43,7 +43,7 @@ mod session;
 mod whatif;
 mod without;
 
-pub use commit::{Commit, Committed};
+pub use commit::{Commit, CommitOutcome, Committed};
 pub use comparison::{Comparison, RenderedState};
 pub use explain::{Named, NotFound};
 pub use lost::Lost;

@@ -3,13 +3,17 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_apiserver::Kind;
+use serde_json::Value;
+
+use federate_apiserver::{Conversion, Kind, convert};
 use federate_engine::actions::cluster::{Decided, DecisionContext, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
-use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
+use federate_engine::actions::{
+    Action, Actions, Adopt, ClusterReport, FieldManagers, Inventory, RepoRef, Rules,
+};
 use federate_engine::change::{DigestKey, is_hidden, reveal};
 use federate_engine::{Engine, Rendering, WithheldObject};
-use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef, kinds};
 use federate_repo::config::Ignore;
 
 use crate::Session;
@@ -29,6 +33,9 @@ pub use survey::Surveyed;
 
 /// The creation time of objects in local predictions; API servers set their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";
+
+/// Why nothing is decided about a cluster that was not observed.
+const NO_DUMP: &str = "there is no dump of it; add a folder with its name (an empty one means that it has no objects), or leave it out with --cluster";
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +77,8 @@ pub struct ReconcileOptions<'r> {
     pub clusters: &'r [String],
     /// The objects, where it is known that no other one differs; `None` for all. Others are neither read nor pruned.
     pub only: Option<&'r BTreeSet<ObjectRef>>,
+    /// Whether fields that people have changed and that are not rendered stay as they are.
+    pub no_take_over: bool,
     /// The key for digests of Secret values.
     pub key: &'r DigestKey,
 }
@@ -193,6 +202,13 @@ impl<'r> Reconciler<'r> {
             let actions = decided.decisions.into_iter().map(|decision| decision.action).collect();
             all.add(&name, actions, decided.stopped);
         }
+        // What was not looked at may have drifted.
+        if matches!(self.options.purpose, Purpose::Drift { .. }) {
+            for cluster in self.unobserved() {
+                all.add(&cluster.into(), Vec::new(), Some(NO_DUMP.to_owned()));
+            }
+        }
+        all.clusters.sort_by(|a, b| a.name.cmp(&b.name));
         Actions::of(all.actions, all.clusters)
     }
 
@@ -202,7 +218,8 @@ impl<'r> Reconciler<'r> {
         self.with(false, |deciding| {
             let custom_kinds = self.custom_kinds();
             let kind = |id: &ObjectRef| kind(id, &custom_kinds);
-            let live = &*self.revealed();
+            let revealed = self.revealed();
+            let live = &*self.in_rendered_versions(&revealed);
             clusters.map(|cluster| (cluster.name.clone(), deciding.cluster(cluster, live, &kind))).collect()
         })
     }
@@ -240,6 +257,57 @@ impl<'r> Reconciler<'r> {
         Cow::Owned(revealed)
     }
 
+    /// The observed objects, those that are rendered in the version in which they are rendered. An object whose versions
+    /// cannot be converted here stays as it is.
+    fn in_rendered_versions<'l>(&self, live: &'l Live) -> Cow<'l, Live> {
+        let mut converted: Vec<(ClusterName, ObjectRef, Value)> = Vec::new();
+        let mut by_webhook: Option<BTreeSet<(String, String)>> = None;
+        for desired in &self.desired {
+            let id = &desired.object;
+            for cluster in desired.clusters.iter() {
+                let there = live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+                let Some(there) = there.filter(|there| there.id.api_version != id.api_version) else {
+                    continue;
+                };
+                let body = if kinds::scope(id.group(), &id.kind).is_some() {
+                    convert(&there.body, &id.api_version)
+                } else if by_webhook
+                    .get_or_insert_with(|| self.converted_by_webhooks())
+                    .contains(&(id.group().to_owned(), id.kind.clone()))
+                {
+                    Conversion::Unknown
+                } else {
+                    let mut body = there.body.clone();
+                    body["apiVersion"] = id.api_version.clone().into();
+                    Conversion::Done(body)
+                };
+                if let Conversion::Done(body) = body {
+                    converted.push((cluster.clone(), there.id.clone(), body));
+                }
+            }
+        }
+        if converted.is_empty() {
+            return Cow::Borrowed(live);
+        }
+        let mut live = live.clone();
+        for (cluster, id, body) in converted {
+            if let Some(object) = live.get_mut(&cluster, &id) {
+                object.body = body;
+            }
+        }
+        Cow::Owned(live)
+    }
+
+    /// The custom resources, as group and kind, whose versions only a webhook can convert.
+    fn converted_by_webhooks(&self) -> BTreeSet<(String, String)> {
+        let text = |body: &Value, pointer: &str| {
+            body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let converts = |body: &&Value| text(body, "/spec/conversion/strategy") == "Webhook";
+        let kind = |body: &Value| (text(body, "/spec/group"), text(body, "/spec/names/kind"));
+        self.definitions().filter(converts).map(kind).collect()
+    }
+
     /// The clusters that nothing was observed of, so that nothing is decided about them.
     pub fn unobserved(&self) -> Vec<&'r str> {
         let live = self.session.observed();
@@ -255,6 +323,20 @@ impl<'r> Reconciler<'r> {
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
         let config = &self.session.repo().config;
+        let take_over = match self.options.purpose {
+            Purpose::Apply { .. } | Purpose::Remove => !config.apply.no_take_over,
+            Purpose::Drift { .. } => true,
+        };
+        let managers = FieldManagers::new(
+            config.drift.people.as_deref(),
+            take_over && !self.options.no_take_over,
+            self.session.dialects(),
+        );
+        // A rule without paths and managers is about the report of whole objects.
+        let names_fields = |rule: &&Ignore| !rule.paths.is_empty() || !rule.managers.is_empty();
+        let applies = matches!(self.options.purpose, Purpose::Apply { .. }) && !config.apply.reset_ignored;
+        let left: Vec<Ignore> =
+            self.ignored.iter().filter(names_fields).filter(|_| applies).cloned().collect();
         let rules = Rules {
             adopt,
             force,
@@ -267,6 +349,8 @@ impl<'r> Reconciler<'r> {
             now: &self.now,
             server,
             moved: self.moved.as_ref(),
+            managers: &managers,
+            left: &left,
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } | Purpose::Remove => None,
@@ -294,11 +378,16 @@ impl<'r> Reconciler<'r> {
 
     /// The custom resources that CRDs among the live and the rendered objects define.
     fn custom_kinds(&self) -> Vec<Kind> {
+        self.definitions().flat_map(Kind::customs).collect()
+    }
+
+    /// The CRDs among the live and the rendered objects.
+    fn definitions(&self) -> impl Iterator<Item = &Value> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &*desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
-        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
+        bodies.filter(|body| body["kind"] == "CustomResourceDefinition")
     }
 }
 

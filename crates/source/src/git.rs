@@ -5,16 +5,21 @@
 //! user's credentials, keys or hooks is done by the `git` program ([`program`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
+use sha2::{Digest as _, Sha256};
 
+use federate_repo::pointer_file::LfsPointer;
 use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 
 mod ancestry;
 mod changed;
 mod discover;
+pub(crate) mod index;
 mod isolation;
 mod leftovers;
 mod link;
@@ -29,7 +34,7 @@ pub mod verify;
 
 pub use ancestry::{builds_on, default_branch, merge_base};
 pub use changed::changed;
-pub use resolve::{Resolved, Tag, rev_and_path};
+pub use resolve::{Resolved, Tag, has_commits, rev_and_path};
 pub use signers::Signers;
 
 /// Why a revision cannot be read.
@@ -67,10 +72,12 @@ pub enum Error {
         repository: PathBuf,
     },
     /// The revision does not have the folder.
-    #[error("revision `{rev}` has no folder `{folder}`{}", ignored_repository(*.embedded))]
+    #[error("revision `{rev}` has no folder `{folder}` in {}{}", .repository.display(), ignored_repository(*.embedded))]
     NoFolder {
         /// The revision as given.
         rev: String,
+        /// The repository, which may be one that was found above the folder.
+        repository: PathBuf,
         /// The folder, from the repository's root.
         folder: String,
         /// Whether a bare repository there was ignored.
@@ -126,6 +133,16 @@ impl GitLocation {
         Repository::open(&self.git_dir)
     }
 
+    /// Whether the last commit does not contain the folder, as if it were not meant to be in this repository.
+    pub fn is_outside_of_commit(&self) -> bool {
+        let contains = |repository: &Repository| {
+            let commit = repository.head()?.peel_to_commit()?;
+            resolve::holds(repository, commit.id(), &self.prefix)
+        };
+        !self.prefix.is_empty()
+            && self.open().is_ok_and(|repository| contains(&repository).is_ok_and(|held| !held))
+    }
+
     /// The folder to show in messages.
     pub fn shown(&self) -> &Path {
         self.work_tree.as_ref().unwrap_or(&self.git_dir)
@@ -148,6 +165,8 @@ pub struct Revision {
     links: link::Links,
     /// The commits of submodules that the repository has, too.
     submodules: BTreeSet<Oid>,
+    /// The object databases of the submodules that the user has checked out.
+    alternates: Vec<PathBuf>,
 }
 
 impl Revision {
@@ -158,13 +177,26 @@ impl Revision {
         let root = tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
             ErrorCode::NotFound if !place.prefix.is_empty() => {
                 let (rev, embedded) = (resolved.rev.clone(), place.embedded);
-                Error::NoFolder { rev, folder: place.prefix.clone(), embedded }
+                let repository = place.shown().to_owned();
+                Error::NoFolder { rev, repository, folder: place.prefix.clone(), embedded }
             }
             _ => place.unreadable(&e),
         })?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
         let (links, submodules) = (link::Links::default(), BTreeSet::new());
-        Ok(Self { place, commit, root, idle, known, links, submodules })
+        let alternates = Vec::new();
+        Ok(Self { place, commit, root, idle, known, links, submodules, alternates })
+    }
+
+    /// Also reads submodules, as folders, whose commits the user's clone has.
+    pub fn with_local_submodules(self) -> Result<Self, Error> {
+        let repository = self.place.open_again().map_err(|e| self.place.unreadable(&e))?;
+        let alternates = find_submodule_objects(&repository.commondir().join("modules"));
+        for objects in &alternates {
+            packs::check(objects).map_err(|why| Error::Unreadable { repository: objects.clone(), why })?;
+        }
+        // The handles that are idle do not know the alternates.
+        Ok(Self { alternates, idle: Mutex::default(), ..self })
     }
 
     /// Also reads submodules, as folders, if they are at these commits. The repository must have the commits.
@@ -188,11 +220,20 @@ impl Revision {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
-            None => self.place.open_again().map_err(|e| e.message().to_owned())?,
+            None => self.open_with_alternates().map_err(|e| e.message().to_owned())?,
         };
         let result = run(&repository).map_err(|e| e.message().to_owned());
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(repository);
         result
+    }
+
+    /// Opens the repository together with those of its submodules.
+    fn open_with_alternates(&self) -> Result<Repository, git2::Error> {
+        let repository = self.place.open_again()?;
+        for objects in self.alternates.iter().filter_map(|objects| objects.to_str()) {
+            repository.odb()?.add_disk_alternate(objects)?;
+        }
+        Ok(repository)
     }
 
     fn object(&self, repository: &Repository, path: &str) -> Result<Oid, git2::Error> {
@@ -202,7 +243,7 @@ impl Revision {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         match known {
             Some(oid) => Ok(oid),
-            None if self.submodules.is_empty() => {
+            None if self.submodules.is_empty() && self.alternates.is_empty() => {
                 Ok(repository.find_tree(self.root)?.get_path(Path::new(path))?.id())
             }
             None => path.split('/').try_fold(self.root, |folder, name| {
@@ -216,7 +257,8 @@ impl Revision {
 
     /// The tree of a submodule, if it is one that is read.
     fn submodule(&self, repository: &Repository, mode: i32, id: Oid) -> Result<Option<Oid>, git2::Error> {
-        if mode != SUBMODULE || !self.submodules.contains(&id) {
+        let is_here = || !self.alternates.is_empty() && repository.odb().is_ok_and(|odb| odb.exists(id));
+        if mode != SUBMODULE || !(self.submodules.contains(&id) || is_here()) {
             return Ok(None);
         }
         repository.find_commit(id).map(|commit| Some(commit.tree_id()))
@@ -266,9 +308,7 @@ impl Source for Revision {
                     TREE => EntryKind::Folder,
                     SUBMODULE if submodule.is_some() => EntryKind::Folder,
                     LINK => self.links.kind(repository, self.root, &path, entry.id()),
-                    SUBMODULE => {
-                        EntryKind::Unreadable("it is a submodule, kept in another repository".to_owned())
-                    }
+                    SUBMODULE => EntryKind::Submodule,
                     _ => EntryKind::File,
                 };
                 known.push((path, submodule.unwrap_or_else(|| entry.id())));
@@ -287,10 +327,44 @@ impl Source for Revision {
             if size as u64 > MAX_FILE_BYTES {
                 return Ok(None);
             }
-            Ok(Some(odb.read(oid)?.data().to_vec()))
+            let bytes = odb.read(oid)?.data().to_vec();
+            Ok(Some(read_lfs_content(repository, &bytes).unwrap_or(bytes)))
         })?;
         read.ok_or_else(|| format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))
     }
+}
+
+/// The content of a Git LFS pointer, if the clone has it.
+fn read_lfs_content(repository: &Repository, bytes: &[u8]) -> Option<Vec<u8>> {
+    let pointer = LfsPointer::parse(bytes).filter(|pointer| pointer.size <= MAX_FILE_BYTES)?;
+    let id = pointer.sha256;
+    let path = repository.commondir().join("lfs/objects").join(id.get(..2)?).join(id.get(2..4)?).join(id);
+    let mut content = Vec::new();
+    fs::File::open(path).ok()?.take(pointer.size + 1).read_to_end(&mut content).ok()?;
+    let digest =
+        Sha256::digest(&content).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    (content.len() as u64 == pointer.size && digest.eq_ignore_ascii_case(id)).then_some(content)
+}
+
+/// The object databases of submodules below a folder of git's `modules`, which may hold those of their submodules.
+fn find_submodule_objects(modules: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![modules.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let path = entry.path();
+            if path.join("HEAD").is_file() && path.join("objects").is_dir() {
+                found.push(path.join("objects"));
+                folders.push(path.join("modules"));
+            } else {
+                // A submodule's name may contain slashes.
+                folders.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 const TREE: i32 = 0o040_000;

@@ -3,6 +3,7 @@
 
 pub mod git;
 mod traced;
+mod tracked;
 mod work_tree;
 
 pub use traced::{SourceTrace, TracedSource};

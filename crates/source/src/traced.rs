@@ -131,6 +131,8 @@ fn tagged<'e>(name: &'e str, kind: &'e EntryKind) -> (u8, &'e str, &'e str) {
         EntryKind::LinkToFolder(target) => (b'L', target),
         EntryKind::LinkOutside(target) => (b'o', target),
         EntryKind::Unreadable(why) => (b'u', why),
+        EntryKind::SparseFile => (b'S', ""),
+        EntryKind::Submodule => (b'm', ""),
         EntryKind::Special => (b's', ""),
     };
     (tag, name, rest)

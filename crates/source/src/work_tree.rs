@@ -1,10 +1,12 @@
 //! A folder of the file system as a [`Source`], and the text of IO errors.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::tracked::{MissingEntries, find_missing_entries};
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 
@@ -12,6 +14,8 @@ use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 #[derive(Clone, Debug)]
 pub struct WorkTree {
     root: PathBuf,
+    /// What git tracks here, but is not there.
+    missing: Arc<OnceLock<MissingEntries>>,
 }
 
 impl WorkTree {
@@ -31,7 +35,7 @@ impl WorkTree {
         if !canonical.is_dir() {
             return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
         }
-        Ok(Self { root: canonical })
+        Ok(Self { root: canonical, missing: Arc::default() })
     }
 
     /// A file system path relative to this tree, whether or not it exists; `None` if it is outside or is the
@@ -57,6 +61,11 @@ impl WorkTree {
         let below = canonical.strip_prefix(&self.root).ok()?;
         let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
         Some(parts?.join("/"))
+    }
+
+    /// The entries that a folder lacks, although git tracks them.
+    fn missing_from(&self, folder: &str) -> Option<&Vec<Entry>> {
+        self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder)
     }
 
     fn kind(&self, path: &Path) -> EntryKind {
@@ -89,19 +98,31 @@ impl WorkTree {
 
 impl Source for WorkTree {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
-        let read = fs::read_dir(self.root.join(folder)).map_err(|e| reason(&e))?;
-        read.map(|entry| {
-            let entry = entry.map_err(|e| reason(&e))?;
-            let name = entry.file_name();
-            let kind = match (name.to_str(), entry.file_type()) {
-                (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
-                (_, Ok(kind)) if kind.is_file() => EntryKind::File,
-                (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
-                _ => self.kind(&entry.path()),
-            };
-            Ok(Entry { name: name.to_string_lossy().into_owned(), kind })
-        })
-        .collect()
+        let missing = self.missing_from(folder);
+        let read = match (fs::read_dir(self.root.join(folder)), missing) {
+            (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
+            (read, _) => read.map_err(|e| reason(&e))?,
+        };
+        let mut entries = read
+            .map(|entry| {
+                let entry = entry.map_err(|e| reason(&e))?;
+                let name = entry.file_name();
+                let kind = match (name.to_str(), entry.file_type()) {
+                    (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
+                    (_, Ok(kind)) if kind.is_file() => EntryKind::File,
+                    (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
+                    _ => self.kind(&entry.path()),
+                };
+                Ok(Entry { name: name.to_string_lossy().into_owned(), kind })
+            })
+            .collect::<Result<Vec<Entry>, String>>()?;
+        if let Some(missing) = missing {
+            // An empty folder stands in place of a submodule.
+            let names: BTreeSet<&str> = missing.iter().map(|entry| entry.name.as_str()).collect();
+            entries.retain(|entry| !names.contains(entry.name.as_str()));
+            entries.extend_from_slice(missing);
+        }
+        Ok(entries)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

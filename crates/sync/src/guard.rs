@@ -1,65 +1,35 @@
 //! Stops a revision that has no error but would delete so much that it may be a mistake.
 //!
-//! The plan is compared with the scheduler's memory before any branch or cluster is touched; `apply` checks each live
-//! cluster again.
+//! The plan is compared with the scheduler's memory before any branch or cluster is touched; a commit compares the files
+//! on its branches, and `apply` checks each live cluster again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
-use federate_kubernetes::ObjectRef;
+use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 
-/// Why a plan may not replace an earlier one. `clusters` are those of the inventory. `limit` is the most that may be
-/// deleted, in percent; without it anything but everything may be.
+/// Why a plan may not replace an earlier one. `clusters` are those of the inventory: others are not touched. Without a
+/// limit, anything but everything may be deleted.
 pub(crate) fn refuses(
     earlier: &Plan,
     later: &Plan,
     clusters: &BTreeSet<&str>,
-    limit: Option<u8>,
+    limit: Option<PruneLimit>,
 ) -> Option<String> {
-    let (before, after) = (pairs(earlier), pairs(later));
-    if before.is_empty() {
-        return None;
-    }
-    if after.is_empty() {
+    let deletions = Deletions::between(earlier, later);
+    let before = deletions.before();
+    if before > 0 && later.placements.iter().all(|row| row.clusters.is_empty()) {
         return Some(format!(
-            "nothing is rendered any more, but {} objects were: to delete everything, remove the Sync and then \
-             the objects that it has left",
-            before.len()
+            "nothing is rendered any more, but {before} objects were: to delete everything, remove the Sync and then \
+             the objects that it has left"
         ));
     }
-    let limit = limit?;
-    let gone: Vec<&(&str, &ObjectRef)> = before.difference(&after).collect();
-    if too_many(gone.len(), before.len(), limit) {
-        return Some(message(gone.len(), before.len(), "", limit));
-    }
-    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for pair in &before {
-        let (gone, all) = counts.entry(pair.0).or_default();
-        *all += 1;
-        *gone += usize::from(!after.contains(pair));
-    }
-    // A cluster that has left the inventory is not touched.
-    counts.into_iter().filter(|(name, _)| clusters.contains(name)).find_map(|(name, (gone, all))| {
-        too_many(gone, all, limit).then(|| message(gone, all, &format!(" of cluster {name}"), limit))
-    })
+    deletions.exceeding(limit?, |cluster| clusters.contains(cluster)).map(|excess| refusal(&excess))
 }
 
-/// Whether so many are too many. Everything at once is the sign of a mistake, however few there are.
-fn too_many(gone: usize, all: usize, limit: u8) -> bool {
-    gone * 100 > all * usize::from(limit) || (gone > 0 && gone == all && limit < 100)
-}
-
-fn message(gone: usize, all: usize, of: &str, limit: u8) -> String {
-    format!(
-        "{gone} of the {all} objects{of} would go, and more than {limit} % at once may be a mistake: a higher \
-         `pruneLimit` confirms it"
-    )
-}
-
-/// The objects of a plan, with their clusters.
-fn pairs(plan: &Plan) -> BTreeSet<(&str, &ObjectRef)> {
-    let rows = plan.placements.iter();
-    rows.flat_map(|row| row.clusters.iter().map(|placed| (placed.name.as_ref(), &row.object))).collect()
+/// Why so much is not deleted, and how to go on.
+pub(crate) fn refusal(excess: &ExcessiveDeletions) -> String {
+    format!("{excess}: a higher `pruneLimit` confirms it")
 }
 
 #[cfg(test)]
@@ -82,7 +52,8 @@ mod tests {
     }
 
     fn refused(earlier: &[(&str, usize)], later: &[(&str, usize)], limit: u8) -> bool {
-        refuses(&plan(earlier), &plan(later), &BTreeSet::from(["m1", "m2"]), Some(limit)).is_some()
+        refuses(&plan(earlier), &plan(later), &BTreeSet::from(["m1", "m2"]), Some(PruneLimit::new(limit)))
+            .is_some()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
+use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{DryRun, Interrupt, Progress, Step, find_unreachable};
@@ -17,7 +18,7 @@ use federate_sync_api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::environment::Environment;
 use crate::read::Loaded;
-use crate::round::{PRUNE_LIMIT, RoundError, names};
+use crate::round::{RoundError, names};
 use crate::shards::{ClusterTurn, REMOVED};
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -222,18 +223,20 @@ impl Members<'_> {
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = Inventory { namespace, name };
         let apply = self.loaded.sync.spec.apply.as_ref();
-        let limit = apply.and_then(|apply| apply.prune_limit).unwrap_or(PRUNE_LIMIT);
+        let limit =
+            apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
         let (limit, prune) = match purpose {
-            Purpose::Remove => (100, true),
+            Purpose::Remove => (PruneLimit::new(100), true),
             _ => (limit, apply.is_some_and(|apply| apply.prune)),
         };
         let reconcile = ReconcileOptions {
             purpose,
             inventory: &inventory,
-            prune: (prune && !self.also).then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
+            prune: (prune && !self.also).then(|| Prune { kinds: Vec::new(), limit }),
             results: false,
             clusters,
             only: self.objects,
+            no_take_over: false,
             key: &self.env.key,
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
+use federate_engine::deletions::PruneLimit;
 use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
-use federate_session::{Committed, Session, commit};
+use federate_session::{CommitOutcome, Committed, Session, commit};
 use federate_source::git::GitLocation;
 use federate_sync_api::Commit;
 use federate_sync_api::status::{Branch, Reason};
@@ -14,7 +15,7 @@ use crate::guard;
 use crate::opened::{Opened, SessionCache};
 use crate::polled::{invalid, unauthorized};
 use crate::read;
-use crate::round::{PRUNE_LIMIT, Round, RoundError};
+use crate::round::{Round, RoundError};
 use crate::source::Address;
 
 impl Round<'_> {
@@ -23,7 +24,7 @@ impl Round<'_> {
         sessions: &mut SessionCache,
         opened: &Opened,
         kept: Option<&Plan>,
-        limit: Option<u8>,
+        limit: Option<PruneLimit>,
     ) -> Result<Session, RoundError> {
         let session = sessions.take(opened, kept);
         match Self::refuses(&session, kept, limit) {
@@ -37,7 +38,11 @@ impl Round<'_> {
     }
 
     /// Why the rendering is neither committed nor applied.
-    pub(crate) fn refuses(session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<RoundError> {
+    pub(crate) fn refuses(
+        session: &Session,
+        kept: Option<&Plan>,
+        limit: Option<PruneLimit>,
+    ) -> Option<RoundError> {
         let errors: Vec<_> =
             session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
         if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
@@ -54,10 +59,10 @@ impl Round<'_> {
         Some(RoundError::new(Reason::PruneFailed, why))
     }
 
-    /// The most that may go from clusters, in percent; `None` if nothing is deleted there.
-    pub(crate) fn apply_limit(&self) -> Option<u8> {
+    /// The most that may go from clusters; `None` if nothing is deleted there.
+    pub(crate) fn apply_limit(&self) -> Option<PruneLimit> {
         let apply = self.spec.apply.as_ref().filter(|apply| apply.prune);
-        apply.map(|apply| apply.prune_limit.unwrap_or(PRUNE_LIMIT))
+        apply.map(|apply| prune_limit(apply.prune_limit))
     }
 
     /// Commits the rendering. The memory is the plan on the branch, or else `kept`.
@@ -82,7 +87,7 @@ impl Round<'_> {
         };
         let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
         let remote = remote.map(|remote| remote.with(credentials.variables(), self.spec.timeout()));
-        let own = commit.prune_limit.unwrap_or(PRUNE_LIMIT);
+        let own = prune_limit(commit.prune_limit);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
         let run = commit::Commit {
             place,
@@ -92,17 +97,26 @@ impl Round<'_> {
             author: None,
             clusters: &[],
             keep_going: false,
+            prune_limit: limit,
         };
         let open = |on_branch: Option<&Plan>| {
             let session = Self::prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
             Ok((session, opened.provenance(place)))
         };
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
-        let Committed { session, branches } = run.run(open, retrying).map_err(|error| match error {
+        let Committed { session, outcome } = run.run(open, retrying).map_err(|error| match error {
             commit::Error::Open(stop) => stop,
             error => RoundError::new(Reason::ReconciliationFailed, error.to_string()),
         })?;
-        let branches = branches.unwrap_or_default();
+        let branches = match outcome {
+            CommitOutcome::Done(branches) => branches,
+            CommitOutcome::Errors => Vec::new(),
+            CommitOutcome::Refused(excess) => {
+                // The next revision may differ only a little from this one.
+                sessions.put(opened, session);
+                return Err(RoundError::new(Reason::PruneFailed, guard::refusal(&excess)));
+            }
+        };
         if remote.is_some() && branches.iter().any(|branch| branch.commit.is_some()) {
             self.env.tally.git("push");
         }
@@ -115,6 +129,11 @@ impl Round<'_> {
         };
         Ok((session, branches.into_iter().filter_map(at).collect()))
     }
+}
+
+/// The limit of a Sync, or the default one.
+fn prune_limit(percent: Option<u8>) -> PruneLimit {
+    percent.map_or_else(PruneLimit::default, PruneLimit::new)
 }
 
 /// Removes the branches of the cache: only those of the remote count.

@@ -32,9 +32,6 @@ use crate::rollout::policies::{awaiting, releases};
 use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 
-/// The most that a round may delete by default, in percent.
-pub(crate) const PRUNE_LIMIT: u8 = 30;
-
 /// Does one round, and writes its outcome to the state.
 pub fn run(
     loaded: &Loaded,

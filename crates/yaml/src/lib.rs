@@ -11,6 +11,7 @@
 
 mod alias;
 mod build;
+mod conflict;
 pub mod edit;
 mod emit;
 mod events;
@@ -94,6 +95,11 @@ pub struct Stream {
 /// Reads a stream of documents.
 pub fn read(bytes: &[u8]) -> Stream {
     stream::read(bytes)
+}
+
+/// The first conflict that a merge left in a text, as an error; [`read`] finds them, too.
+pub fn find_conflict(bytes: &[u8]) -> Option<Error> {
+    conflict::find_conflict(bytes)
 }
 
 /// The position of the value at `pointer` (a JSON pointer) in document `index`: that of its key for the entry

@@ -5,6 +5,7 @@
 //! parsed as JSON if it is valid, otherwise as YAML.
 
 use super::build::{Builder, Built, Next};
+use super::conflict::find_conflict;
 use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
 
 /// The largest file, in bytes.
@@ -35,6 +36,11 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
     if bytes.len() > MAX_BYTES {
         let message = format!("this file is larger than {} MiB: split it", MAX_BYTES >> 20);
         stream.errors.push(Error { at: Position { line: 1, column: 1 }, message });
+        return stream;
+    }
+    // Both sides of a conflict in one document would be an error that says nothing of the cause.
+    if let Some(conflict) = find_conflict(bytes) {
+        stream.errors.push(conflict);
         return stream;
     }
     let mut index = 0;

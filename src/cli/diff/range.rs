@@ -96,6 +96,13 @@ pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
     let failed = |error: git::Error| Fault::Failed(error.to_string());
     let repository = GitLocation::of(&args.repo).and_then(|place| place.open()).map_err(failed)?;
     git::default_branch(&repository).ok_or_else(|| {
+        if !git::has_commits(&repository) {
+            return Fault::Failed(
+                "there is nothing to compare with: the repository has no commit yet (`git add -A` and `git commit` \
+                 create one)"
+                    .to_owned(),
+            );
+        }
         Fault::Failed(
             "no default branch to compare with: neither origin/HEAD nor a branch main or master exists; name one \
              with --from"

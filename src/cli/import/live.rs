@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::args::LiveArgs;
 use super::{Import, Show, changes};
 use crate::cli::diff::digest_key;
+use crate::cli::output::check_output;
 use crate::cli::settings::{Format, outcome};
 use crate::cli::{Exit, Fault, print, print_value, say, use_color};
 use federate_apiserver::Kind;
@@ -137,6 +138,9 @@ impl LiveArgs {
     fn write(&self, taken: &ImportResult) -> Result<(), Fault> {
         for (path, new) in &taken.files {
             let place = self.repo.join(path);
+            if new.is_new {
+                check_output(&place, &self.repo)?;
+            }
             let written =
                 if new.is_new { file::create(&place, &new.text) } else { file::replace(&place, &new.text) };
             written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", place.display())))?;

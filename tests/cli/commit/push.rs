@@ -152,3 +152,39 @@ fn commits_that_were_not_pushed_go_with_the_next() {
     );
     assert_eq!(remote_count(&sandbox, "rendered"), "1");
 }
+
+/// A branch that is a folder in the name of another one cannot be stored with it, here or on the remote.
+#[test]
+fn branches_that_exclude_each_other_are_one_message() {
+    for (first, second) in
+        [("rendered", "rendered/{cluster}"), ("rendered/{cluster}", "rendered"), ("a/b/c", "a")]
+    {
+        let sandbox = with_remote();
+        sandbox.run(&format!("commit --branch {first} --push")).code(0);
+        let remote = sandbox.git("-C .remote.git for-each-ref");
+        let local = sandbox.run(&format!("commit --branch {second}")).code(2);
+        assert!(local.err.contains("one name is a folder of the other"), "{local:#?}");
+        assert!(local.err.contains("`git branch -D "), "{local:#?}");
+        for branch in sandbox.git("for-each-ref --format=%(refname:short) refs/heads").lines() {
+            if branch != "main" {
+                sandbox.git(&format!("branch -q -D {branch}"));
+            }
+        }
+        let here = sandbox.git("for-each-ref");
+        let ran = sandbox.run(&format!("commit --branch {second} --push")).code(2);
+        assert_eq!(ran.err.lines().count(), 1, "{ran:#?}");
+        assert!(ran.err.contains("of origin, because one name is a folder of the other"), "{ran:#?}");
+        assert!(ran.err.contains("`git push origin --delete "), "{ran:#?}");
+        assert_eq!((sandbox.git("-C .remote.git for-each-ref"), sandbox.git("for-each-ref")), (remote, here));
+    }
+}
+
+/// A local branch in the way is found before anything is pushed.
+#[test]
+fn nothing_is_pushed_that_cannot_be_stored_here() {
+    let sandbox = with_remote();
+    sandbox.git("branch rendered");
+    let remote = sandbox.git("-C .remote.git for-each-ref");
+    sandbox.run("commit --branch rendered/{cluster} --push").code(2);
+    assert_eq!(sandbox.git("-C .remote.git for-each-ref"), remote);
+}

@@ -28,6 +28,7 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
             if text(container, "/image").is_empty() {
                 causes.push(Cause::required(format!("{at}.image"), ""));
             }
+            causes.extend(port_names(container, &at));
             for (place, mount) in list(container, "/volumeMounts").iter().enumerate() {
                 let name = text(mount, "/name");
                 // Volumes of a StatefulSet may come from its claim templates.
@@ -40,6 +41,19 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
                     ));
                 }
             }
+        }
+    }
+    causes
+}
+
+/// The names that several ports of a container have. An apply may leave the port of another manager beside its own.
+fn port_names(container: &Value, at: &str) -> Vec<Cause> {
+    let mut names = BTreeSet::new();
+    let mut causes = Vec::new();
+    for (place, port) in list(container, "/ports").iter().enumerate() {
+        let name = text(port, "/name");
+        if !name.is_empty() && !names.insert(name) {
+            causes.push(Cause::duplicate(format!("{at}.ports[{place}].name"), &json!(name)));
         }
     }
     causes

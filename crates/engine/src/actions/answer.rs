@@ -20,9 +20,9 @@ impl Decision {
             (self.send, self.action.action) = (None, ActionKind::Unchanged);
         }
         self.action.diffs = if rules.full {
-            all_diffs(live, &applied_fields(&answer, &rules.write(kind)), rules.key)
+            all_diffs(live, &applied_fields(&answer, &rules.write(kind)), rules)
         } else {
-            diffs(live, &answer, rules.key)
+            diffs(live, &answer, rules)
         };
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
         self.action.result = rules.shown(answer);
@@ -42,8 +42,8 @@ impl Decision {
         };
         match replacement((&self.action.object, kind), live, body, rules) {
             Replacement::Done { old, created, effect } => {
-                self.send = Some(Send::Apply { body: body.clone(), owners: None, replaces: Some(old) });
-                self.action.diffs = diffs(live, &created, rules.key);
+                self.send = Some(Send::Apply { body: body.clone(), handed: None, replaces: Some(old) });
+                self.action.diffs = diffs(live, &created, rules);
                 self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
                 self.action.result = rules.shown(created);
                 self.action.reason = Some(format!("{effect}: {why}"));

@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::cached::CachedCreate;
-use super::controlled::remove_controlled;
+use super::controlled::{remove_controlled, remove_placeholders};
 use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
 use super::drift::{Drift, Known};
+use super::keep_annotations::find_keep_annotation;
 use super::{Action, ActionKind};
+use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
 use federate_apiserver::managed::read_fields;
@@ -21,9 +23,6 @@ use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
-
-/// The annotation with which (`disabled`) an object stays when it is no longer rendered.
-const PRUNE: &str = "federate.dev/prune";
 
 /// An object that is rendered for some clusters.
 #[derive(Clone, Debug)]
@@ -66,6 +65,7 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
 pub(crate) fn prepare(body: &mut Value) {
     remove_controlled(body);
+    remove_placeholders(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
     // The API server refuses values that are not text.
@@ -82,14 +82,17 @@ pub(crate) fn prepare(body: &mut Value) {
 pub struct Prune {
     /// Kinds that are pruned although they hold data that cannot be restored.
     pub kinds: Vec<String>,
-    /// The largest share of the managed objects of a cluster that a run may delete, in percent.
-    pub limit: usize,
+    /// The largest share of the managed objects of a cluster that a run may delete.
+    pub limit: PruneLimit,
 }
 
 impl Prune {
     /// No limits.
     fn all() -> Self {
-        Self { kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(), limit: 100 }
+        Self {
+            kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(),
+            limit: PruneLimit::new(100),
+        }
     }
 
     /// Whether objects of a kind are deleted when they are no longer rendered.
@@ -97,18 +100,17 @@ impl Prune {
         !KEPT_KINDS.contains(&kind) || self.kinds.iter().any(|name| name == kind)
     }
 
-    /// Why a run may not delete this many objects. Deleting everything is a sign of a mistake, however few objects
-    /// there are.
+    /// Why a run may not delete this many objects.
     fn refuses(&self, deleted: usize, all: impl FnOnce() -> usize) -> Option<String> {
         if deleted == 0 {
             return None;
         }
-        let (all, share) = (all(), self.limit);
-        let too_many = deleted * 100 > all * share || (deleted == all && share < 100);
-        too_many.then(|| {
+        let (all, limit) = (all(), self.limit);
+        limit.is_exceeded(deleted, all).then(|| {
             format!(
-                "{deleted} of the {all} managed objects would be deleted, and more than {share} % at once \
-                 may be a mistake; --prune-limit 100 confirms it"
+                "{deleted} of the {all} managed objects would be deleted, and more than {} % at once \
+                 may be a mistake; --prune-limit 100 confirms it",
+                limit.percent()
             )
         })
     }
@@ -219,7 +221,11 @@ impl DecisionContext<'_> {
     /// Completes the decisions: where only drift is asked for, removes everything else.
     pub fn finish(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>, mut decided: Decided) -> Decided {
         let Some(drift) = self.drift else { return decided };
-        let known = Known { cluster, live, kind, rules: self.rules };
+        // A dump may have been made before the first apply.
+        let is_member = self.rules.is_member();
+        let has_apply_set =
+            self.rules.server || live.objects(&cluster.name).iter().any(|object| is_member(&object.body));
+        let known = Known { cluster, live, kind, rules: self.rules, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
             .filter_map(|decision| drift.wanted(decision, &known))
@@ -343,6 +349,45 @@ impl DecisionContext<'_> {
         others.filter(move |object| is_member(&object.body))
     }
 
+    /// Keeps namespaces and CRDs whose deletion would delete an object that its annotation keeps.
+    fn keep_namespaces(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        surplus: &Surplus<'_>,
+        decisions: &mut [Decision],
+    ) {
+        let holds_others = |decision: &Decision| {
+            matches!(decision.action.object.kind.as_str(), "Namespace" | "CustomResourceDefinition")
+        };
+        if !decisions.iter().any(|decision| decision.send.is_some() && holds_others(decision)) {
+            return;
+        }
+        let mut namespaces: BTreeMap<&str, &ObjectRef> = BTreeMap::new();
+        let mut kinds: BTreeMap<(&str, &str), &ObjectRef> = BTreeMap::new();
+        for object in
+            live.objects(&cluster.name).iter().filter(|object| find_keep_annotation(object).is_some())
+        {
+            if let Some(namespace) = &object.id.namespace {
+                namespaces.entry(namespace).or_insert(&object.id);
+            }
+            kinds.entry((object.id.group(), &object.id.kind)).or_insert(&object.id);
+        }
+        let mut objects = self.unwanted(cluster, live, surplus);
+        for decision in decisions {
+            let Some(object) = objects.next() else { return };
+            let kept = match (object.id.group(), object.id.kind.as_str()) {
+                ("", "Namespace") => namespaces.get(object.id.name.as_str()),
+                ("apiextensions.k8s.io", "CustomResourceDefinition") => kinds.get(&defined_kind(object)),
+                _ => None,
+            };
+            if let Some(kept) = kept.filter(|_| decision.send.is_some()) {
+                let reason = format!("deleting it would delete {kept}, which its annotation keeps");
+                *decision = keep(cluster, object, reason);
+            }
+        }
+    }
+
     /// Decides which surplus objects are deleted; none where that exceeds the limit.
     fn pruned(
         &self,
@@ -369,6 +414,7 @@ impl DecisionContext<'_> {
                 }
             })
             .collect();
+        self.keep_namespaces(cluster, live, surplus, &mut decisions);
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
         let too_many = prune.refuses(deleted, || self.members(cluster, live).count());
         if let Some(why) = &too_many {
@@ -380,10 +426,15 @@ impl DecisionContext<'_> {
     }
 }
 
+/// The group of a CRD's custom resources, and their kind.
+fn defined_kind(definition: &Object) -> (&str, &str) {
+    (definition.text(&["spec", "group"]), definition.text(&["spec", "names", "kind"]))
+}
+
 /// Why an object is kept although it is no longer rendered.
 fn kept(object: &Object, prune: &Prune) -> Option<String> {
-    if object.annotation(PRUNE) == Some("disabled") {
-        return Some(format!("its annotation {PRUNE} keeps it"));
+    if let Some(annotation) = find_keep_annotation(object) {
+        return Some(format!("its {annotation} keeps it"));
     }
     let kind = object.id.kind.as_str();
     let token = kind == "Secret" && object.text(&["type"]) == "kubernetes.io/service-account-token";

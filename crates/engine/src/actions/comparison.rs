@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::autoscaled::{Autoscalers, SCALE};
 use super::cluster::{DecisionContext, Desired};
 use super::decide::Rules;
-use super::listed::ListedObject;
+use super::listed::{ListedObject, Manager};
 use super::unchanged::{Fields, same, same_fields, same_object};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
@@ -79,9 +79,11 @@ impl Comparison<'_> {
             placement.is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
         };
         let metadata = &listed.metadata;
+        let managers = self.context.rules.managers;
+        let is_of_people = |entry: &Manager<'_>| managers.takes_from(&entry.manager, &entry.subresource);
         metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
-            && metadata.managed_fields.iter().all(|manager| manager.subresource != SCALE)
+            && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE && !is_of_people(entry))
             && keeps_applied()
             && is_applied(listed, desired, self.context.rules)
     }

@@ -15,13 +15,59 @@ use federate_kubernetes::pointer::escape;
 pub struct Controlled {
     /// API group and kind; every kind where `None`.
     pub kind: Option<(&'static str, &'static str)>,
-    /// The keys of the path to the field.
+    /// The keys of the path to the field; `*` stands for every item of a list.
     pub path: &'static [&'static str],
-    /// A top-level field that must be set for the rule to apply.
-    pub when: Option<&'static str>,
+    /// What must be set in the object for the rule to apply.
+    pub when: Condition,
     /// Who owns it, and why.
     pub reason: &'static str,
 }
+
+/// What must be set in an object.
+#[derive(Clone, Copy, Debug)]
+pub enum Condition {
+    /// Nothing.
+    Always,
+    /// A top-level field.
+    Field(&'static str),
+    /// One of these annotations, to something else than `false`.
+    Annotation(&'static [&'static str]),
+    /// One of these labels, to something else than `false`.
+    Label(&'static [&'static str]),
+}
+
+/// The annotations by which a controller is asked for certificates of authorities.
+const INJECTED: Condition = Condition::Annotation(&[
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+    "service.alpha.openshift.io/inject-cabundle",
+]);
+const INJECTED_WHY: &str = "cert-manager or OpenShift injects the certificates that an annotation asks for";
+
+/// Values of `caBundle` that only hold its place in a manifest: nothing, or an encoded line break.
+const PLACEHOLDERS: [&str; 4] = ["", "Cg==", "Cgo=", "IA=="];
+
+/// The fields for certificates of authorities: API group, kind, path.
+const CA_BUNDLES: [(&str, &str, &[&str]); 4] = [
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+        &["webhooks", "*", "clientConfig", "caBundle"],
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+        &["webhooks", "*", "clientConfig", "caBundle"],
+    ),
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        &["spec", "conversion", "webhook", "clientConfig", "caBundle"],
+    ),
+    ("apiregistration.k8s.io", "APIService", &["spec", "caBundle"]),
+];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -48,13 +94,29 @@ pub const CONTROLLED: &[Controlled] = &[
     Controlled {
         kind: Some((RBAC, "ClusterRole")),
         path: &["rules"],
-        when: Some("aggregationRule"),
+        when: Condition::Field("aggregationRule"),
         reason: "the aggregation controller replaces all rules with those of the selected ClusterRoles",
+    },
+    ca_bundle(CA_BUNDLES[0]),
+    ca_bundle(CA_BUNDLES[1]),
+    ca_bundle(CA_BUNDLES[2]),
+    ca_bundle(CA_BUNDLES[3]),
+    Controlled {
+        kind: Some(("", "ConfigMap")),
+        path: &["data", "service-ca.crt"],
+        when: INJECTED,
+        reason: INJECTED_WHY,
+    },
+    Controlled {
+        kind: Some(("", "ConfigMap")),
+        path: &["data", "ca-bundle.crt"],
+        when: Condition::Label(&["config.openshift.io/inject-trusted-cabundle"]),
+        reason: "OpenShift injects the certificates that the cluster trusts",
     },
 ];
 
 const fn every(path: &'static [&'static str], reason: &'static str) -> Controlled {
-    Controlled { kind: None, path, when: None, reason }
+    Controlled { kind: None, path, when: Condition::Always, reason }
 }
 
 const fn one(
@@ -62,7 +124,11 @@ const fn one(
     path: &'static [&'static str],
     reason: &'static str,
 ) -> Controlled {
-    Controlled { kind: Some(kind), path, when: None, reason }
+    Controlled { kind: Some(kind), path, when: Condition::Always, reason }
+}
+
+const fn ca_bundle(field: (&'static str, &'static str, &'static [&'static str])) -> Controlled {
+    Controlled { kind: Some((field.0, field.1)), path: field.2, when: INJECTED, reason: INJECTED_WHY }
 }
 
 impl Controlled {
@@ -70,8 +136,18 @@ impl Controlled {
     fn applies(&self, object: &Value) -> bool {
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let is_set = |map: &str, keys: &[&str]| {
+            let map = object.get("metadata").and_then(|metadata| metadata.get(map));
+            let value = |key: &&str| map?.get(*key)?.as_str();
+            keys.iter().filter_map(value).any(|value| !value.is_empty() && value != "false")
+        };
         self.kind.is_none_or(|kind| kind == (group, text("kind")))
-            && self.when.is_none_or(|field| object.get(field).is_some_and(|value| !value.is_null()))
+            && match self.when {
+                Condition::Always => true,
+                Condition::Field(field) => object.get(field).is_some_and(|value| !value.is_null()),
+                Condition::Annotation(keys) => is_set("annotations", keys),
+                Condition::Label(keys) => is_set("labels", keys),
+            }
     }
 
     /// The field as a JSON pointer.
@@ -84,21 +160,52 @@ impl Controlled {
 pub(super) fn remove_controlled(object: &mut Value) {
     for field in CONTROLLED {
         if let (true, Some((last, parents))) = (field.applies(object), field.path.split_last()) {
-            remove(object, parents, last);
+            remove(object, parents, last, &|_| true);
         }
     }
 }
 
-/// Removes a field, and the map around it where that is empty then.
-fn remove(object: &mut Value, parents: &[&str], last: &str) {
+/// Removes from a rendered object what a controller owns because of the live object, and what only holds the place of a
+/// certificate.
+pub(super) fn remove_controlled_of(live: &Value, body: &mut Value) {
+    for field in
+        CONTROLLED.iter().filter(|field| matches!(field.when, Condition::Annotation(_) | Condition::Label(_)))
+    {
+        if let (true, Some((last, parents))) = (field.applies(live), field.path.split_last()) {
+            remove(body, parents, last, &|_| true);
+        }
+    }
+}
+
+/// Removes placeholders of certificates from a rendered object, in which another client fills them in.
+pub(super) fn remove_placeholders(body: &mut Value) {
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (group, kind) = (text("apiVersion").split_once('/').map_or("", |(group, _)| group), text("kind"));
+    let field = CA_BUNDLES.iter().find(|field| (field.0, field.1) == (group, kind));
+    if let Some((last, parents)) = field.and_then(|field| field.2.split_last()) {
+        let is_placeholder = |value: &Value| value.as_str().is_some_and(|text| PLACEHOLDERS.contains(&text));
+        remove(body, parents, last, &is_placeholder);
+    }
+}
+
+/// Removes a field with such a value, and the map around it where that is empty then.
+fn remove(object: &mut Value, parents: &[&str], last: &str, is: &dyn Fn(&Value) -> bool) {
+    if let (Value::Array(items), Some(("*", rest))) =
+        (&mut *object, parents.split_first().map(|(f, r)| (*f, r)))
+    {
+        items.iter_mut().for_each(|item| remove(item, rest, last, is));
+        return;
+    }
     let Some(map) = object.as_object_mut() else { return };
     let Some((first, rest)) = parents.split_first() else {
-        map.shift_remove(last);
+        if map.get(last).is_some_and(is) {
+            map.shift_remove(last);
+        }
         return;
     };
     let Some(child) = map.get_mut(*first) else { return };
     let had = child.as_object().is_some_and(|map| !map.is_empty());
-    remove(child, rest, last);
+    remove(child, rest, last, is);
     if had && child.as_object().is_some_and(Map::is_empty) {
         map.shift_remove(*first);
     }

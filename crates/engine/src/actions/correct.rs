@@ -9,49 +9,89 @@
 
 use std::collections::BTreeSet;
 
-use super::decide::{Decision, Rules, Send, refusal};
+use serde_json::Value;
+
+use super::decide::{Decision, Handed, Rules, Send, refusal};
+use super::field_managers::Handover;
 use super::restart::restarts_pods;
-use super::{ActionKind, FieldDiff, Outcome, diffs, without_label};
+use super::{ActionKind, FieldDiff, Outcome, diffs, without_label, without_last_applied};
 use crate::change::overlay_paths;
-use federate_apiserver::{Failure, Kind, applied, extract_applied};
+use federate_apiserver::{Failure, Kind, Write, applied, extract_applied};
+
+/// An apply, and what is handed over before it.
+pub(super) struct Separate {
+    pub(super) body: Value,
+    /// The live object after the handover, if there is one.
+    pub(super) handed: Option<Value>,
+    /// The object after the apply.
+    pub(super) result: Value,
+}
+
+/// The apply that changes only the fields at selected paths, of those that an apply of `body` changes. `hand_over` hands
+/// fields over that the target lacks, or all where there is no target.
+pub(super) fn apply_separately(
+    live: &Value,
+    body: &Value,
+    selects: &dyn Fn(&str) -> bool,
+    hand_over: &dyn Fn(Option<&Value>) -> Option<Value>,
+    write: &Write<'_>,
+) -> Result<Separate, Failure> {
+    let all = hand_over(None);
+    let whole = applied(Some(all.as_ref().unwrap_or(live)), body, write)?;
+    let target = overlay_paths(live, &whole, selects);
+    let handed = hand_over(Some(&target));
+    let before = handed.as_ref().unwrap_or(live);
+    let mut body = extract_applied(before, &target, &whole, write);
+    if handed.is_some()
+        && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        // The handover has the version that was read, and makes a new one.
+        metadata.shift_remove("resourceVersion");
+    }
+    let result = applied(Some(before), &body, write)?;
+    Ok(Separate { body, handed, result })
+}
 
 /// Restricts a decision about a managed object to the fields of its differences. `live` is the live object with all
 /// defaults; `whole` says that every difference is corrected.
 pub(super) fn corrected(
     mut decision: Decision,
-    live: &serde_json::Value,
-    (kind, whole): (&Kind, bool),
+    live: &Value,
+    kind: &Kind,
+    whole: bool,
     rules: &Rules<'_>,
 ) -> Decision {
     let Some(Send::Apply { body, .. }) = &decision.send else { return decision };
     let write = rules.write(kind);
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
-    let corrected = applied(Some(live), body, &write).and_then(|whole| {
-        let target = overlay_paths(live, &whole, &|path| drifted.contains(path));
-        let body = extract_applied(live, &target, &whole, &write);
-        Ok((applied(Some(live), &body, &write)?, body))
-    });
-    match corrected {
+    let hand_over =
+        |target: Option<&Value>| rules.managers.hand_over(Handover::FromPeople, live, body, target, &write);
+    match apply_separately(live, body, &|path| drifted.contains(path), &hand_over, &write) {
         // The schema is not known here, and an apply of the whole object changes nothing else.
         Err(_) if rules.server && whole => decision,
         Err(failure) => refused(decision, &failure),
-        Ok((result, body)) => {
-            let changed: Vec<FieldDiff> =
-                diffs(live, &result, rules.key).into_iter().filter_map(without_label).collect();
+        Ok(Separate { body, handed, result }) => {
+            let changed = diffs(live, &result, rules);
             if let Some(other) = unexpected(&drifted, &changed) {
                 return inseparable(decision, &other);
             }
             decision.action.restarts_pods = restarts_pods(live, &result, rules.rolling);
+            let handed = handed.map(|handed| Handed::new(live, &handed, &result));
             decision.action.result = rules.shown(result);
-            decision.send = Some(Send::Apply { body: body.into(), owners: None, replaces: None });
+            decision.send = Some(Send::Apply { body: body.into(), handed, replaces: None });
             decision
         }
     }
 }
 
-/// A field that would change although it has not drifted, or the other way round.
+/// A field that would change although it has not drifted, or the other way round. What identifies the object to federate
+/// and to `kubectl apply` may change as well.
 fn unexpected(drifted: &BTreeSet<&str>, changed: &[FieldDiff]) -> Option<String> {
-    let changed: BTreeSet<&str> = changed.iter().map(|diff| diff.path.as_str()).collect();
+    let counts = |diff: &&FieldDiff| {
+        let diff = (*diff).clone();
+        drifted.contains(diff.path.as_str()) || without_label(diff).and_then(without_last_applied).is_some()
+    };
+    let changed: BTreeSet<&str> = changed.iter().filter(counts).map(|diff| diff.path.as_str()).collect();
     drifted.symmetric_difference(&changed).next().map(|path| (*path).to_owned())
 }
 

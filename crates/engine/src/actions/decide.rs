@@ -1,25 +1,32 @@
 //! The decision about one object in one cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::autoscaled::Autoscalers;
 use super::cached::CachedCreate;
 use super::cluster::prepare;
+use super::controlled::remove_controlled_of;
+use super::correct::{Separate, apply_separately};
+use super::drift::{is_below, is_ignored, split};
+use super::field_managers::{FieldManagers, Handover};
 use super::overlay::{overlaid, project};
-use super::ownership::{Owner, handed_over, is_member, owner};
+use super::ownership::{Owner, is_member, owner};
 use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
 use super::unchanged::{is_applied, is_deleting, is_unchanged};
 use super::{
-    Action, ActionKind, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, without_label,
+    Action, ActionKind, FieldDiff, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, without_label,
     without_last_applied,
 };
 use crate::change::DigestKey;
 use federate_apiserver::managed::read_fields;
 use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete};
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_repo::config::Ignore;
 
 /// The status that control planes report where nothing is to be done.
 const UP_TO_DATE: &str = "OK";
@@ -83,6 +90,10 @@ pub struct Rules<'r> {
     pub server: bool,
     /// The `ApplySet` whose members are taken over.
     pub moved: Option<&'r Inventory>,
+    /// The managers whose fields are taken over.
+    pub managers: &'r FieldManagers,
+    /// Differences that an apply leaves as they are.
+    pub left: &'r [Ignore],
 }
 
 impl Rules<'_> {
@@ -144,8 +155,8 @@ pub enum Send {
     Apply {
         /// The body.
         body: Arc<Value>,
-        /// The entries of `managedFields` that are written first, with the resource version at which they were read.
-        owners: Option<(Value, String)>,
+        /// What is written first, so that the apply removes fields of other managers.
+        handed: Option<Handed>,
         /// The object that is deleted first.
         replaces: Option<Replaced>,
     },
@@ -158,9 +169,63 @@ pub enum Send {
     },
 }
 
+/// A write before an apply that hands fields of other managers over to federate.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    /// The entries of `managedFields`.
+    pub entries: Value,
+    /// The resource version at which they were read.
+    pub resource_version: String,
+    /// The operations of a JSON patch that has the result of both writes, for a dry run of them.
+    pub preview: Value,
+}
+
+impl Handed {
+    /// The handover that makes the live object `handed`, before an apply that has this result.
+    pub(super) fn new(live: &Value, handed: &Value, result: &Value) -> Self {
+        let version = live.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+        Self {
+            entries: handed.pointer("/metadata/managedFields").cloned().unwrap_or_else(|| json!([])),
+            resource_version: version.to_owned(),
+            preview: preview(live, result),
+        }
+    }
+}
+
+/// The operations that make the result of a live object, as far as an apply may change it.
+fn preview(live: &Value, result: &Value) -> Value {
+    let mut operations = Vec::new();
+    let mut compare = |live: &Value, result: &Value, at: &str, skip: &[&str]| {
+        let keys = live.as_object().into_iter().chain(result.as_object()).flat_map(Map::keys);
+        let keys: BTreeSet<&String> = keys.filter(|key| !skip.contains(&key.as_str())).collect();
+        for key in keys {
+            let path = format!("{at}/{}", escape(key));
+            match (live.get(key), result.get(key)) {
+                (Some(_), None) => operations.push(json!({"op": "remove", "path": path})),
+                (before, Some(after)) if before != Some(after) => {
+                    operations.push(json!({"op": "add", "path": path, "value": after}));
+                }
+                _ => {}
+            }
+        }
+    };
+    compare(live, result, "", &["apiVersion", "kind", "metadata", "status"]);
+    let metadata = |object: &Value| {
+        let kept = ["labels", "annotations", "finalizers", "ownerReferences"];
+        let fields = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        let fields = fields.filter(|(key, _)| kept.contains(&key.as_str()));
+        Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
+    };
+    compare(&metadata(live), &metadata(result), "/metadata", &[]);
+    Value::Array(operations)
+}
+
 /// Decides about a rendered object, given the live one.
 pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
     let Some(live) = live else { return create(target, rules) };
+    if let Some(why) = other_version(target.body, live, target.kind) {
+        return refused_for(target, why);
+    }
     if is_unchanged(target, live, rules) {
         return Decision { action: bare(target, ActionKind::Unchanged), send: None, refused: false };
     }
@@ -171,9 +236,10 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         deleting.action.outcome = Outcome::NotTried;
         return deleting;
     }
+    let update_managed = || update(target, live, Handover::FromPeople, ActionKind::Update, rules);
     match owner(live, &rules.inventory.id()) {
-        Owner::Managed => update(target, live, live, ActionKind::Update, rules),
-        Owner::Other(_) if rules.is_member()(live) => update(target, live, live, ActionKind::Update, rules),
+        Owner::Managed => update_managed(),
+        Owner::Other(_) if rules.is_member()(live) || rules.managers.relabelled(live) => update_managed(),
         Owner::Other(who) if !rules.force => {
             let why =
                 format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
@@ -181,6 +247,20 @@ pub fn decide(target: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         }
         Owner::Other(_) | Owner::Unmanaged => adopt(target, live, rules),
     }
+}
+
+/// Why a live object cannot be compared with a rendered one: it is in a version with other fields, as a dump may have it.
+fn other_version(body: &Value, live: &Value, kind: &Kind) -> Option<String> {
+    let version = |object: &Value| object.get("apiVersion").and_then(Value::as_str).map(str::to_owned);
+    let (rendered, dumped) = (version(body)?, version(live)?);
+    let (group, short) = rendered.split_once('/').unwrap_or(("", &rendered));
+    (rendered != dumped).then(|| {
+        format!(
+            "the dump has it in version {dumped}, which cannot be compared with {rendered}, in which it is rendered; dump it with \
+             `kubectl get {}.{short}.{group} -o yaml`",
+            kind.plural
+        )
+    })
 }
 
 /// A live object with all its field sets, and with defaults that a dump may lack.
@@ -202,24 +282,23 @@ fn create(target: &Target<'_>, rules: &Rules<'_>) -> Decision {
     let body = target.cached_create.body(target, rules).clone();
     match target.cached_create.result(target, rules) {
         Ok(result) => {
-            let send = Some(Send::Apply { body, owners: None, replaces: None });
+            let send = Some(Send::Apply { body, handed: None, replaces: None });
             Decision { action: Action { result, ..bare(target, ActionKind::Create) }, send, refused: false }
         }
         // The API server says what it becomes.
         Err(_) if rules.server => {
-            let send = Some(Send::Apply { body, owners: None, replaces: None });
+            let send = Some(Send::Apply { body, handed: None, replaces: None });
             Decision { action: bare(target, ActionKind::Create), send, refused: false }
         }
         Err(failure) => refused(target, &failure),
     }
 }
 
-/// Decides about an object that is managed by federate, or is adopted: `before` is the object that the body is
-/// applied to.
+/// Decides about an object that is managed by federate, or is adopted.
 fn update(
     target: &Target<'_>,
     live: &Value,
-    before: &Value,
+    handover: Handover,
     kind: ActionKind,
     rules: &Rules<'_>,
 ) -> Decision {
@@ -228,11 +307,15 @@ fn update(
         return nothing(target, ActionKind::Skip, reason);
     }
     let mut body = retained(target, action.as_ref(), live);
+    remove_controlled_of(live, &mut body);
     // A full report also shows fields that autoscalers have changed, and sends nothing.
     let leave = |body: &mut Value| target.autoscalers.keep_scaled(target.object, live, body);
     let note = if rules.full { None } else { leave(&mut body) };
     let body = rules.inventory.labelled(&body);
-    let result = match applied(Some(before), &body, &rules.write(target.kind)) {
+    let write = rules.write(target.kind);
+    let handed = rules.managers.hand_over(handover, live, &body, None, &write);
+    let before = handed.as_ref().unwrap_or(live);
+    let result = match applied(Some(before), &body, &write) {
         Ok(result) => result,
         Err(_)
             if rules.server
@@ -250,14 +333,60 @@ fn update(
         Err(failure) => return refused(target, &failure),
     };
     let note = note.or_else(|| address(target, live));
+    let whole = Separate { body, handed, result };
+    let Separate { body, handed, result } = match separated(target, live, handover, whole, rules) {
+        Ok(separate) => separate,
+        Err(reason) => return refused_for(target, reason),
+    };
     if kind == ActionKind::Update && result == *live {
         return noted(shown(target, ActionKind::Unchanged, live, result, None, rules), note);
     }
-    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
-    let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
-    let send = Some(Send::Apply { body: Arc::new(body), owners, replaces: None });
+    let handed = handed.map(|handed| Handed::new(live, &handed, &result));
+    let send = Some(Send::Apply { body: Arc::new(body), handed, replaces: None });
     noted(shown(target, kind, live, result, send, rules), note)
+}
+
+/// An apply without the fields that it is to leave as they are. Of what people have changed on a managed object, only what
+/// is removed is handed over.
+fn separated(
+    target: &Target<'_>,
+    live: &Value,
+    handover: Handover,
+    whole: Separate,
+    rules: &Rules<'_>,
+) -> Result<Separate, String> {
+    let write = rules.write(target.kind);
+    let left: BTreeSet<String> = if rules.left.is_empty() {
+        BTreeSet::new()
+    } else {
+        let is_left =
+            |diff: &FieldDiff| is_ignored(rules.left, target.object, target.read.unwrap_or(live), diff);
+        let all = split(diffs(live, &whole.result, rules), rules.left, live, rules);
+        all.into_iter().filter(is_left).map(|diff| diff.path).collect()
+    };
+    if left.is_empty() {
+        if handover != Handover::FromPeople || whole.handed.is_none() {
+            return Ok(whole);
+        }
+        let handed = rules.managers.hand_over(handover, live, &whole.body, Some(&whole.result), &write);
+        let result = applied(Some(handed.as_ref().unwrap_or(live)), &whole.body, &write);
+        let result = result.unwrap_or(whole.result);
+        return Ok(Separate { handed, result, body: whole.body });
+    }
+    let hand_over =
+        |target: Option<&Value>| rules.managers.hand_over(handover, live, &whole.body, target, &write);
+    let holds_left = |path: &str| left.iter().any(|left| is_below(path, left));
+    let separate = apply_separately(live, &whole.body, &|path| !holds_left(path), &hand_over, &write)
+        .map_err(|failure| refusal(target.object, &failure))?;
+    let changed = split(diffs(live, &separate.result, rules), rules.left, live, rules);
+    match changed.iter().find(|diff| left.contains(&diff.path)) {
+        Some(diff) => Err(format!(
+            "`drift.ignore` names {}, which would change with other fields; remove the rule, or set \
+             `apply.resetIgnored: true` in federate.yaml",
+            diff.path
+        )),
+        None => Ok(separate),
+    }
 }
 
 /// Decides about an update of a managed object that an API server would refuse.
@@ -271,7 +400,7 @@ fn replaced(
     match replacement((target.object, target.kind), live, &body, rules) {
         Replacement::Done { old, created, effect } => {
             let note = format!("{effect}: {}", refusal(target.object, failure));
-            let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
+            let send = Some(Send::Apply { body: Arc::new(body), handed: None, replaces: Some(old) });
             noted(shown(target, ActionKind::Update, live, created, send, rules), Some(note))
         }
         Replacement::Possible(how) if how.is_empty() => refused(target, failure),
@@ -304,8 +433,7 @@ fn noted(mut decision: Decision, note: Option<String>) -> Decision {
 
 /// Decides about an object that is not managed by federate.
 fn adopt(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
-    let handed = handed_over(live);
-    let taken = update(target, live, handed.as_ref().unwrap_or(live), ActionKind::Adopt, rules);
+    let taken = update(target, live, Handover::FromFormerOwners, ActionKind::Adopt, rules);
     if taken.send.is_none() {
         return taken;
     }
@@ -327,7 +455,7 @@ fn adopt(target: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
 fn conflict(target: &Target<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
     let mut decision = nothing(target, ActionKind::Conflict, reason);
     decision.action.outcome = Outcome::NotTried;
-    let taken = update(target, live, live, ActionKind::Adopt, rules);
+    let taken = update(target, live, Handover::None, ActionKind::Adopt, rules);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }
@@ -379,9 +507,9 @@ fn shown(
     rules: &Rules<'_>,
 ) -> Decision {
     let diffs = match kind {
-        _ if rules.full => all_diffs(live, &rendered(target, &result, rules), rules.key),
+        _ if rules.full => all_diffs(live, &rendered(target, &result, rules), rules),
         ActionKind::Unchanged => Vec::new(),
-        _ => diffs(live, &result, rules.key),
+        _ => diffs(live, &result, rules),
     };
     let restarts_pods = kind != ActionKind::Unchanged && restarts_pods(live, &result, rules.rolling);
     let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(target, kind) };
@@ -404,7 +532,12 @@ fn readable(mut object: Value, key: &DigestKey) -> Value {
 
 /// Decides about an object that an API server would refuse.
 fn refused(target: &Target<'_>, failure: &Failure) -> Decision {
-    let mut decision = nothing(target, ActionKind::Skip, refusal(target.object, failure));
+    refused_for(target, refusal(target.object, failure))
+}
+
+/// Decides about an object that cannot be applied, for this reason.
+fn refused_for(target: &Target<'_>, reason: String) -> Decision {
+    let mut decision = nothing(target, ActionKind::Skip, reason);
     decision.action.outcome = Outcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
     Decision { refused: true, ..decision }

@@ -1,14 +1,16 @@
 //! Drift: differences between live and rendered objects that no other controller is entitled to.
 //!
-//! Facts: fields that autoscalers own are not applied (`autoscaled`). Additions by others (defaults, sidecars,
-//! annotations such as `restartedAt`) are not in rendered fields and never differ.
+//! Facts: fields that autoscalers own are not applied (`autoscaled`). Additions by controllers (defaults, sidecars) and
+//! requests to do something once, such as the annotation `restartedAt`, are not in rendered fields and never differ. What
+//! people have added is taken over and then differs (`field_managers`).
 
 use serde_json::Value;
 
+use super::blame::Blame;
 use super::cluster::Kinds;
 use super::correct::corrected;
-use super::decide::{Decision, Rules, completed};
-use super::{ActionKind, FieldDiff, Outcome, steps, without_label};
+use super::decide::{Decision, completed};
+use super::{ActionKind, FieldDiff, Outcome, Rules, Writer, steps, without_label, without_last_applied};
 use federate_apiserver::Kind;
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
@@ -28,6 +30,8 @@ pub(super) struct Known<'a, 'k> {
     pub(super) live: &'a Live,
     pub(super) kind: &'a Kinds<'k>,
     pub(super) rules: &'a Rules<'a>,
+    /// Whether the cluster has the `ApplySet`, so that a managed object without its label has lost it.
+    pub(super) has_apply_set: bool,
 }
 
 impl Known<'_, '_> {
@@ -88,19 +92,27 @@ impl Drift<'_> {
         let id = decision.action.object.clone();
         let there = known.object(&id)?;
         let kind = (known.kind)(&id);
-        let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(without_label);
-        let counts = |diff: &FieldDiff| {
-            let reported = !filled(&kind, diff) && !is_nothing(diff);
-            reported && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+        let managed = decision.action.action != ActionKind::Adopt;
+        let diffs = split(std::mem::take(&mut decision.action.diffs), self.ignore, &there.body, known.rules);
+        // Only an object that federate has applied can have lost the label of the ApplySet.
+        let labelled = |diff: FieldDiff| {
+            if !managed {
+                return without_label(diff).and_then(|diff| known.rules.managers.without_marks(diff));
+            }
+            if known.has_apply_set { Some(diff) } else { without_label(diff) }
         };
-        let diffs: Vec<FieldDiff> = diffs.collect();
+        let diffs: Vec<FieldDiff> =
+            diffs.into_iter().filter_map(labelled).filter_map(without_last_applied).collect();
+        let counts = |diff: &FieldDiff| {
+            let reported = !filled(&kind, diff, managed) && !is_nothing(diff);
+            reported && !is_ignored(self.ignore, &id, &there.body, diff)
+        };
         let all = diffs.len();
         decision.action.diffs = diffs.into_iter().filter(counts).collect();
         let whole = decision.action.diffs.len() == all;
         if decision.action.diffs.is_empty() {
             return None;
         }
-        let managed = decision.action.action != ActionKind::Adopt;
         decision.action.action = ActionKind::Update;
         if !self.correct {
             decision.send = None;
@@ -116,14 +128,15 @@ impl Drift<'_> {
             (decision.action.restarts_pods, decision.action.result) = (false, None);
             return Some(Decision { send: None, ..decision });
         }
-        Some(corrected(decision, &completed(&kind, &there.body), (&kind, whole), known.rules))
+        Some(corrected(decision, &completed(&kind, &there.body), &kind, whole, known.rules))
     }
 }
 
 /// Whether the server may have filled in a field: kinds without a schema may have any defaults, and the admission of
 /// pods adds fields such as tolerations.
-fn filled(kind: &Kind, diff: &FieldDiff) -> bool {
-    (!kind.is_known() || kind.is("Pod")) && diff.desired.is_none()
+fn filled(kind: &Kind, diff: &FieldDiff, managed: bool) -> bool {
+    let by_person = managed && diff.writer == Some(Writer::Person);
+    (!kind.is_known() || kind.is("Pod")) && diff.desired.is_none() && !by_person
 }
 
 /// Whether both sides are empty: servers keep some empty lists as null.
@@ -141,16 +154,63 @@ fn names(rule: &Ignore, object: &ObjectRef) -> bool {
         && any(&rule.names, &|name| name == object.name || name == object.path())
 }
 
-/// Whether a rule matches a difference.
-fn ignores(rule: &Ignore, live: &Object, diff: &FieldDiff) -> bool {
-    let below = |around: &str, path: &str| {
-        let rest = path.strip_prefix(around.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+/// Whether a path is that of a value or of something in it.
+pub(super) fn is_below(around: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(around.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+}
+
+/// Whether one of the rules matches a difference of the live object.
+pub(super) fn is_ignored(rules: &[Ignore], id: &ObjectRef, live: &Value, diff: &FieldDiff) -> bool {
+    rules.iter().any(|rule| ignores(rule, id, live, diff))
+}
+
+/// The differences, in which a map that only one side has is split into its keys if a rule names one of them.
+pub(super) fn split(
+    diffs: Vec<FieldDiff>,
+    ignore: &[Ignore],
+    live: &Value,
+    rules: &Rules<'_>,
+) -> Vec<FieldDiff> {
+    let paths: Vec<&str> = ignore.iter().flat_map(|rule| &rule.paths).map(String::as_str).collect();
+    if paths.is_empty() {
+        return diffs;
+    }
+    let split_one = |diff: FieldDiff| {
+        let ((Some(Value::Object(map)), None) | (None, Some(Value::Object(map)))) =
+            (&diff.desired, &diff.live)
+        else {
+            return vec![diff];
+        };
+        if !paths.iter().any(|path| *path != diff.path && is_below(&diff.path, path)) {
+            return vec![diff];
+        }
+        let blame = Blame::of(live);
+        let key_diff = |(key, value): (&String, &Value)| {
+            let key = federate_kubernetes::pointer::escape(key).replace('[', "~2");
+            let path = format!("{}/{key}", diff.path);
+            let is_live = diff.live.is_some();
+            let (manager, time) = blame.last(&path).filter(|_| is_live).unzip();
+            FieldDiff {
+                desired: diff.desired.is_some().then(|| value.clone()),
+                live: is_live.then(|| value.clone()),
+                writer: rules.managers.writer(manager.as_deref(), is_live),
+                time: time.flatten(),
+                manager,
+                path,
+            }
+        };
+        map.iter().map(key_diff).collect()
     };
-    let pointer = || steps::pointer(&diff.path, &live.body);
-    names(rule, &live.id)
+    diffs.into_iter().flat_map(split_one).collect()
+}
+
+/// Whether a rule matches a difference.
+fn ignores(rule: &Ignore, id: &ObjectRef, live: &Value, diff: &FieldDiff) -> bool {
+    let pointer = || steps::pointer(&diff.path, live);
+    names(rule, id)
         && any(&rule.paths, &|path| {
-            below(path, &diff.path) || pointer().is_some_and(|pointer| below(path, &pointer))
+            is_below(path, &diff.path) || pointer().is_some_and(|pointer| is_below(path, &pointer))
         })
         && any(&rule.managers, &|name| diff.manager.as_deref() == Some(name))
 }

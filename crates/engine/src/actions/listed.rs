@@ -47,7 +47,7 @@ pub(super) struct Metadata<'t> {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Manager<'t> {
     #[serde(borrow)]
-    manager: Cow<'t, str>,
+    pub(super) manager: Cow<'t, str>,
     #[serde(borrow)]
     operation: Cow<'t, str>,
     #[serde(borrow)]

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::change::{DigestKey, hide, paths};
+use crate::change::{hide, paths};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use ownership::PART_OF;
 
@@ -25,8 +25,10 @@ pub mod controlled;
 mod correct;
 pub mod decide;
 pub mod drift;
+mod field_managers;
 pub mod import;
 pub mod inventory;
+mod keep_annotations;
 pub mod listed;
 mod overlay;
 pub mod ownership;
@@ -37,7 +39,8 @@ mod steps;
 mod unchanged;
 
 pub use cached::CachedCreate;
-pub use decide::{Adopt, Decision, Rules, Send, Target, decide};
+pub use decide::{Adopt, Decision, Handed, Rules, Send, Target, decide};
+pub use field_managers::{FieldManagers, PEOPLE, Writer};
 pub use inventory::Inventory;
 pub use replace::Replaced;
 pub use repo_ref::RepoRef;
@@ -145,6 +148,9 @@ pub struct FieldDiff {
     /// The time of that write, in RFC 3339 notation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+    /// What the manager is; absent where the field is absent, because `managedFields` does not say who removed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<Writer>,
 }
 
 /// Actions, for machines.
@@ -235,23 +241,25 @@ fn specified(object: &Value) -> Value {
 
 /// The fields in which the live object differs from the result, with who wrote them last. Values of Secrets are
 /// digests.
-pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
-    compared(live, (plain(live), plain(result)), key)
+pub fn diffs(live: &Value, result: &Value, rules: &Rules<'_>) -> Vec<FieldDiff> {
+    compared(live, plain(live), plain(result), rules)
 }
 
 /// The fields in which the live object differs from `rendered`, including the status and fields that are not rendered.
-pub fn all_diffs(live: &Value, rendered: &Value, key: &DigestKey) -> Vec<FieldDiff> {
-    compared(live, (specified(live), specified(rendered)), key)
+pub fn all_diffs(live: &Value, rendered: &Value, rules: &Rules<'_>) -> Vec<FieldDiff> {
+    compared(live, specified(live), specified(rendered), rules)
 }
 
-fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -> Vec<FieldDiff> {
-    hide(&mut [&mut from, &mut to], key);
+fn compared(live: &Value, mut from: Value, mut to: Value, rules: &Rules<'_>) -> Vec<FieldDiff> {
+    hide(&mut [&mut from, &mut to], rules.key);
     let blame = blame::Blame::of(live);
     let diff = |change: crate::change::PathChange| {
         // `managedFields` does not say who removed a field.
         let last = change.from.as_ref().and_then(|_| blame.last(&change.path));
         let (manager, time) = last.unzip();
-        FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
+        let writer = rules.managers.writer(manager.as_deref(), change.from.is_some());
+        let time = time.flatten();
+        FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time, writer }
     };
     paths(&from, &to).into_iter().map(diff).collect()
 }

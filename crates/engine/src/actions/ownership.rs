@@ -1,4 +1,4 @@
-//! The owner of a live object: federate, another tool, or none; and the handover of fields from other tools.
+//! The owner of a live object: federate, another tool, or none.
 //!
 //! Facts: the tracking annotation and label of Argo CD, the labels of Flux' controllers, those of Helm 3,
 //! and KEP-3659 (ApplySets): the label `applyset.kubernetes.io/part-of`.
@@ -6,14 +6,14 @@
 use serde_json::Value;
 
 use super::MANAGER;
-use federate_apiserver::managed::{Managed, ManagerEntry, Operation, Owned};
+use federate_apiserver::managed::{ManagerEntry, Operation};
 use federate_kubernetes::object::at;
 
 /// The label that names the `ApplySet` of an object.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 
-/// The field managers whose fields are handed over when an object is adopted: otherwise a field that they own would
-/// stay after it is no longer rendered. `kubectl` and `kubectl apply --server-side` share a name, and so do updates
+/// The field managers of tools whose fields are handed over when an object is adopted, besides those of people: otherwise a
+/// field that they own would stay after it is no longer rendered. `kubectl` and `kubectl apply --server-side` share a name, and so do updates
 /// and applies of Helm and Argo CD. Other managers stay co-owners.
 const HANDED_OVER: [(&str, Option<Operation>); 6] = [
     ("kubectl-client-side-apply", None),
@@ -112,41 +112,11 @@ pub fn is_member(live: &Value, set: &str) -> bool {
     if unknown { controller(live).is_none() } else { entries(live).any(is_own) }
 }
 
-/// The object with the fields of other tools handed over to federate, so that an apply removes those that are not
-/// rendered; `None` where there is nothing to hand over.
-pub fn handed_over(live: &Value) -> Option<Value> {
-    let mut managed = Managed::read(live)?;
-    let theirs: Vec<ManagerEntry> = managed
-        .0
-        .keys()
-        .filter(|owner| {
-            let listed = |(manager, operation): &(&str, Option<Operation>)| {
-                owner.manager == *manager && operation.is_none_or(|operation| operation == owner.operation)
-            };
-            owner.subresource.is_none() && HANDED_OVER.iter().any(listed)
-        })
-        .cloned()
-        .collect();
-    if theirs.is_empty() {
-        return None;
-    }
-    let own = ManagerEntry {
-        manager: MANAGER.to_owned(),
-        operation: Operation::Apply,
-        api_version: None,
-        subresource: None,
-    };
-    for owner in theirs {
-        let Some(given) = managed.0.remove(&owner) else { continue };
-        let merged = match managed.0.remove(&own) {
-            Some(own) => Owned { fields: own.fields.union(given.fields), ..own },
-            None => given,
-        };
-        managed.0.insert(own.clone(), merged);
-    }
-    let mut object = live.clone();
-    managed.store(&mut object);
-    Some(object)
+/// Whether an entry is that of a tool whose fields are handed over when an object is adopted.
+pub(super) fn is_of_another_tool(entry: &ManagerEntry) -> bool {
+    HANDED_OVER.iter().any(|(manager, operation)| {
+        entry.manager == *manager && operation.is_none_or(|operation| operation == entry.operation)
+    })
 }
 
 #[cfg(test)]
@@ -197,21 +167,5 @@ mod tests {
         assert!(is_member(&object(json!({})), "applyset-us"));
         let made = json!({"ownerReferences": [{"kind": "Service", "name": "a", "controller": true}]});
         assert!(!is_member(&object(made), "applyset-us"));
-    }
-
-    #[test]
-    fn fields_of_kubectl_apply_become_ours() {
-        let entry = |manager: &str, field: &str| {
-            json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
-                   "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {field: {}}}})
-        };
-        let live = json!({"metadata": {"managedFields": [entry("kubectl-client-side-apply", "f:a"), entry("kubectl-edit", "f:b")]}});
-        let object = handed_over(&live).unwrap();
-        let entries = object["metadata"]["managedFields"].as_array().unwrap();
-        assert_eq!(entries[0]["manager"], MANAGER);
-        assert_eq!(entries[0]["operation"], "Apply");
-        assert_eq!(entries[1]["manager"], "kubectl-edit");
-        assert_eq!(owner(&object, ""), Owner::Managed);
-        assert_eq!(handed_over(&object), None);
     }
 }

@@ -21,6 +21,10 @@ pub(super) fn is_unchanged(target: &Target<'_>, live: &Value, rules: &Rules<'_>)
     if rules.full || rules.results || is_deleting(live) || target.autoscalers.may_scale(target.object, live) {
         return false;
     }
+    // What people have added to it is not in the fields that federate owns.
+    if rules.managers.may_have_changed(live) {
+        return false;
+    }
     if !is_applied(live, target.body, Some(target.cached_create.metadata(target.body, rules))) {
         return false;
     }
@@ -173,9 +177,10 @@ mod tests {
     use super::super::comparison;
     use super::super::decide::decide;
     use super::super::listed::ListedObject;
-    use super::super::{ActionKind, Inventory, MANAGER};
+    use super::super::{ActionKind, FieldManagers, Inventory, MANAGER};
     use super::*;
     use crate::change::DigestKey;
+    use federate_dialect::Dialects;
 
     fn live() -> Value {
         json!({"apiVersion": "v2", "kind": "Thing", "metadata": {"name": "a", "uid": "u", "labels": {"x": "1", "y": "2"},
@@ -279,6 +284,11 @@ mod tests {
         SET.get_or_init(|| Inventory { namespace: "default".to_owned(), name: "set".to_owned() })
     }
 
+    fn managers() -> &'static FieldManagers {
+        static MANAGERS: std::sync::OnceLock<FieldManagers> = std::sync::OnceLock::new();
+        MANAGERS.get_or_init(|| FieldManagers::new(None, true, Dialects::default()))
+    }
+
     fn rules(key: &DigestKey, results: bool) -> Rules<'_> {
         Rules {
             adopt: None,
@@ -292,6 +302,8 @@ mod tests {
             now: "2026-01-02T00:00:00Z",
             server: true,
             moved: None,
+            managers: managers(),
+            left: &[],
         }
     }
 

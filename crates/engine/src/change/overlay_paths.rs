@@ -2,6 +2,8 @@
 //!
 //! The walk is the same as in `paths.rs`, so that both use the same paths.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 use similar::DiffOp;
 
@@ -20,6 +22,12 @@ use federate_kubernetes::pointer;
 pub fn overlay_paths(from: &Value, to: &Value, selects: &dyn Fn(&str) -> bool) -> Value {
     let mut walk = Walk { path: String::new(), fields: Vec::new(), selects };
     walk.values(from, to)
+}
+
+static NO_FIELDS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+fn non_empty(value: Value) -> Option<Value> {
+    Some(value).filter(|value| value.as_object().is_none_or(|map| !map.is_empty()))
 }
 
 /// The state of a walk through two values.
@@ -46,7 +54,11 @@ impl<'v> Walk<'v, '_> {
         self.path.push_str(step);
         let merged = match (from, to) {
             (Some(from), Some(to)) => Some(self.values(from, to)),
-            (from, to) => if (self.selects)(&self.path) { to } else { from }.cloned(),
+            (_, to) if (self.selects)(&self.path) => to.cloned(),
+            // Parts of a value that only one side has may be selected.
+            (Some(Value::Object(from)), None) => non_empty(self.maps(from, &NO_FIELDS)),
+            (None, Some(Value::Object(to))) => non_empty(self.maps(&NO_FIELDS, to)),
+            (from, _) => from.cloned(),
         };
         self.path.truncate(length);
         merged

@@ -12,6 +12,7 @@ use std::time::Duration;
 use git2::{ErrorCode, Oid, Repository};
 
 use super::Error;
+use super::names::check_local_names;
 use crate::lock::Lock;
 
 /// The file in the repository's folder that records what is locked.
@@ -69,10 +70,12 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
     let mut transaction = repository.transaction()?;
     for update in updates {
         let name = full(&update.branch);
-        transaction.lock_ref(&name).map_err(|e| match (e.code(), excluding(repository, &update.branch)) {
-            (ErrorCode::Locked, _) => Error::Locked(update.branch.clone()),
-            (_, Some(other)) => Error::Excluded { branch: update.branch.clone(), other },
-            _ => Error::Git(e),
+        transaction.lock_ref(&name).map_err(|e| {
+            match (e.code(), check_local_names(repository, [&*update.branch])) {
+                (ErrorCode::Locked, _) => Error::Locked(update.branch.clone()),
+                (_, Err(excluded @ Error::Excluded { .. })) => excluded,
+                _ => Error::Git(e),
+            }
         })?;
         if tip(repository, &update.branch)? != update.from {
             return Err(Error::Moved(update.branch.clone()));
@@ -80,15 +83,6 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
         transaction.set_target(&name, update.to, None, why)?;
     }
     Ok(transaction.commit()?)
-}
-
-/// A branch that cannot exist together with `branch`, because the name of one is a folder in the name of the other.
-fn excluding(repository: &Repository, branch: &str) -> Option<String> {
-    let branches = repository.branches(Some(git2::BranchType::Local)).ok()?;
-    let names = branches.flatten().filter_map(|(other, _)| Some(other.name().ok()??.to_owned()));
-    let within =
-        |folder: &str, name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    names.filter(|other| within(branch, other) || within(other, branch)).min()
 }
 
 /// The commit of a local branch.

@@ -3,14 +3,14 @@
 //! The `git` program fetches and pushes, so that its credentials, proxies and SSH configuration apply. Facts:
 //! git-ls-remote(1), git-fetch(1), git-push(1) (`--porcelain`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::time::Duration;
 
 use git2::{ErrorCode, Oid, Repository};
 
 use super::advance::{full, tip};
-use super::{Error, Update};
+use super::{Error, Update, find_excluding};
 use federate_source::git::program::{self, Git};
 
 /// A remote repository.
@@ -19,6 +19,15 @@ pub struct Remote {
     address: String,
     variables: Vec<(String, OsString)>,
     timeout: Option<Duration>,
+}
+
+/// The branches of a remote that matter for a commit.
+#[derive(Clone, Debug, Default)]
+pub struct RemoteBranches {
+    /// The commits of those that are written.
+    pub tips: BTreeMap<String, Oid>,
+    /// The names of these and of branches that may exclude them.
+    names: BTreeSet<String>,
 }
 
 /// The result of a push.
@@ -54,18 +63,25 @@ impl Remote {
         }
     }
 
-    /// The commits of the remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
-    pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
+    /// The remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
+    pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<RemoteBranches, Error> {
         self.exists(repository)?;
-        let git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
-        let listed = git.run()?;
+        let mut git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
+        // Branches that exclude those of the pattern: its folders, and what is below it.
+        for folder in pattern.match_indices('/').filter_map(|(at, _)| pattern.get(..at)) {
+            git = git.arg(full(folder));
+        }
+        let listed = git.arg(full(&format!("{pattern}/*"))).run()?;
         let mut branches = BTreeMap::new();
+        let mut names = BTreeSet::new();
         for line in listed.lines() {
             let Some((id, name)) = line.split_once('\t') else { continue };
             // The pattern also matches the ends of longer names.
-            let Some(branch) = name.strip_prefix("refs/heads/").filter(|b| matches(pattern, b)) else {
+            let Some(branch) = name.strip_prefix("refs/heads/") else { continue };
+            names.insert(branch.to_owned());
+            if !matches(pattern, branch) {
                 continue;
-            };
+            }
             branches.insert(branch.to_owned(), Oid::from_str(id)?);
         }
         let odb = repository.odb()?;
@@ -75,7 +91,23 @@ impl Remote {
             self.fetch(repository, &missing)?;
             odb.refresh()?;
         }
-        Ok(branches)
+        Ok(RemoteBranches { tips: branches, names })
+    }
+
+    /// Refuses branches that cannot be stored together with one that the remote has.
+    pub fn check_names<'w>(
+        &self,
+        theirs: &RemoteBranches,
+        wanted: impl IntoIterator<Item = &'w str>,
+    ) -> Result<(), Error> {
+        match find_excluding(wanted, &theirs.names) {
+            Some((branch, other)) => Err(Error::Excluded {
+                branch: branch.to_owned(),
+                other: other.to_owned(),
+                remote: Some(program::without_credentials(&self.address)),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a name that git would not find; URLs and paths are left to git.
@@ -144,15 +176,16 @@ impl Remote {
 
 /// Whether the remote refused because a branch has moved, or because of a concurrent push.
 fn moved(stderr: &str) -> bool {
-    [
+    // A name that excludes the branch stays: another attempt meets it again.
+    let excluded = stderr.contains("; cannot create");
+    let signs = [
         "[rejected]",
         "cannot lock ref",
         "failed to update ref",
         "incorrect old value",
         "reference already exists",
-    ]
-    .iter()
-    .any(|sign| stderr.contains(sign))
+    ];
+    !excluded && signs.iter().any(|sign| stderr.contains(sign))
 }
 
 fn matches(pattern: &str, branch: &str) -> bool {

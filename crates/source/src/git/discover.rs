@@ -6,7 +6,7 @@
 //! git with `safe.bareRepository=explicit`. It is only opened if `GIT_DIR` names it. git never allows a path
 //! named `.git` in a commit.
 //!
-//! Facts: `safe.bareRepository` of git-config(1), `GIT_DIR` of git(1), gitrepository-layout(5).
+//! Facts: `safe.bareRepository` of git-config(1), `GIT_DIR` and `GIT_CEILING_DIRECTORIES` of git(1), gitrepository-layout(5).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,13 @@ impl GitLocation {
 /// git's message, empty if there is no repository.
 fn discover(folder: &Path) -> Result<(Repository, bool), String> {
     let mut bare: Option<Repository> = None;
+    let ceilings = read_ceilings();
     for parent in folder.ancestors() {
+        // As in git, a ceiling does not concern a search that begins there.
+        if parent != folder && ceilings.iter().any(|ceiling| ceiling == parent) {
+            let why = format!("GIT_CEILING_DIRECTORIES ends the search below {}", parent.display());
+            return bare.map(|bare| (bare, false)).ok_or(why);
+        }
         let has_git = fs::symlink_metadata(parent.join(".git")).is_ok();
         let none: [&Path; 0] = [];
         match Repository::open_ext(parent, RepositoryOpenFlags::NO_SEARCH, none) {
@@ -60,6 +66,21 @@ fn discover(folder: &Path) -> Result<(Repository, bool), String> {
         }
     }
     bare.map(|bare| (bare, false)).ok_or_else(String::new)
+}
+
+/// The folders of `GIT_CEILING_DIRECTORIES`, at which the search ends. Links in those after an empty one are not resolved.
+fn read_ceilings() -> Vec<PathBuf> {
+    let Some(list) = std::env::var_os("GIT_CEILING_DIRECTORIES") else { return Vec::new() };
+    let mut resolves = true;
+    let mut ceilings = Vec::new();
+    for path in std::env::split_paths(&list) {
+        if path.as_os_str().is_empty() {
+            resolves = false;
+        } else if path.is_absolute() {
+            ceilings.push(if resolves { real(&path) } else { path });
+        }
+    }
+    ceilings
 }
 
 /// Whether a bare repository counts as files of the work tree around it.

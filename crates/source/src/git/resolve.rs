@@ -50,6 +50,9 @@ impl GitLocation {
                 return Error::Shallow { rev, repository: self.shown().to_owned() };
             }
             let why = match e.code() {
+                _ if !has_commits(repository) => {
+                    "the repository has no commit yet: `git add -A` and `git commit` create one".to_owned()
+                }
                 ErrorCode::NotFound => remedy(repository, &rev),
                 ErrorCode::UnbornBranch => "the branch has no commit yet".to_owned(),
                 _ => e.message().to_owned(),
@@ -57,6 +60,12 @@ impl GitLocation {
             Error::NoRevision { rev, repository: self.shown().to_owned(), why }
         })
     }
+}
+
+/// Whether anything names a commit.
+pub fn has_commits(repository: &Repository) -> bool {
+    let mut references = repository.references().into_iter().flatten().flatten();
+    repository.head().is_ok() || references.any(|reference| reference.peel_to_commit().is_ok())
 }
 
 /// The likely intended name.

@@ -145,7 +145,8 @@ fn what_is_missing_is_named_with_a_remedy() {
     let error = |folder: &str, rev: &str| {
         open(scratch.place(folder), rev).map(|r| r.commit()).unwrap_err().to_string()
     };
-    assert!(error("", "HEAD").contains("no revision `HEAD`"));
+    let unborn = error("", "HEAD");
+    assert!(unborn.contains("no revision `HEAD`") && unborn.contains("has no commit yet"), "{unborn}");
     for number in 0..3 {
         scratch.write("a.yaml", &format!("a: {number}\n"));
         scratch.commit();
@@ -153,7 +154,8 @@ fn what_is_missing_is_named_with_a_remedy() {
     assert!(
         error("", "nope").contains("no revision `nope`") && error("", "nope").contains("branches are main")
     );
-    assert_eq!(error("apps", "main"), "revision `main` has no folder `apps`");
+    let root = std::fs::canonicalize(scratch.place("").work_tree.unwrap()).unwrap();
+    assert_eq!(error("apps", "main"), format!("revision `main` has no folder `apps` in {}", root.display()));
     let clone = scratch.0.path().join("shallow");
     scratch.git(&format!("clone -q --depth 1 file://{} {}", scratch.0.path().display(), clone.display()));
     let shallow = open(GitLocation::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
@@ -171,7 +173,7 @@ fn a_submodule_is_an_error() {
     scratch.git("update-index --add --cacheinfo 160000,4b825dc642cb6eb9a060e54bf8d69288fbee4904,vendor");
     scratch.git("commit -q -m submodule");
     let found = kinds(&scratch.open("", "HEAD"), "");
-    assert!(matches!(&found["vendor"], EntryKind::Unreadable(why) if why.contains("submodule")));
+    assert_eq!(found["vendor"], EntryKind::Submodule);
 }
 
 #[test]

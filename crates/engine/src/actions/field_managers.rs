@@ -1,0 +1,260 @@
+//! The field managers whose fields federate takes over: the tools of people, and the components of control planes that
+//! an object comes from.
+//!
+//! Facts: `kubectl` names itself `kubectl`, `kubectl-edit`, `kubectl-client-side-apply` and so on. A client that sets no
+//! field manager gets the beginning of its user agent, so that consoles in a browser become `Mozilla` where a proxy
+//! passes the browser's on. Flux takes over every manager whose name begins with `kubectl`, except entries of a
+//! subresource. Rancher's controllers and its console share a name; the controllers write annotations below `cattle.io`.
+
+use serde_json::Value;
+
+use super::blame::Blame;
+use super::ownership::{PART_OF, entries, is_of_another_tool, is_own};
+use super::{FieldDiff, MANAGER};
+use federate_apiserver::fields::{Element, FieldSet};
+use federate_apiserver::managed::ManagerEntry;
+use federate_apiserver::{HandoverScope, Write, field_set, hand_over};
+use federate_dialect::Dialects;
+
+/// The field managers of people's tools; `*` at the end stands for any ending.
+pub const PEOPLE: [&str; 15] = [
+    "kubectl*",
+    "oc",
+    "k9s",
+    "Mozilla",
+    "dashboard",
+    "kubernetes-dashboard",
+    "headlamp",
+    "headlamp-server",
+    "Lens",
+    "OpenLens",
+    "Freelens",
+    "rancher",
+    "octant",
+    "aptakube",
+    "seabird",
+];
+
+/// Annotations of people's tools that ask for something to be done once, and of controllers that share their names.
+const REQUESTS: [&str; 1] = ["kubectl.kubernetes.io/restartedAt"];
+const CONTROLLER_DOMAIN: &str = "cattle.io";
+
+/// The maps with keys that stay with their managers.
+const MAPS: [&[&str]; 3] =
+    [&["metadata", "annotations"], &["metadata", "labels"], &["spec", "template", "metadata", "annotations"]];
+
+/// The field managers whose fields federate takes over.
+#[derive(Clone, Debug)]
+pub struct FieldManagers {
+    /// The patterns of people's tools.
+    people: Vec<String>,
+    /// Whether fields are taken over from people.
+    takes_over: bool,
+    /// The control planes that an object may come from.
+    dialects: Dialects,
+}
+
+/// A person's tool, a controller, the API server or federate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Writer {
+    /// A tool that people use, such as `kubectl`.
+    Person,
+    /// Another client.
+    Controller,
+    /// federate.
+    Federate,
+    /// The API server, which fills in defaults and allocates values.
+    Server,
+}
+
+/// From whom an apply takes fields over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handover {
+    /// Nobody.
+    None,
+    /// People who have changed a managed object.
+    FromPeople,
+    /// The clients that an object is adopted from: people, tools and control planes.
+    FromFormerOwners,
+}
+
+impl FieldManagers {
+    /// Takes over from these tools of people (the [known ones](PEOPLE) where `None`), if it `takes_over`.
+    pub fn new(people: Option<&[String]>, takes_over: bool, dialects: Dialects) -> Self {
+        let known = || PEOPLE.iter().map(|name| (*name).to_owned()).collect();
+        Self { people: people.map_or_else(known, <[String]>::to_vec), takes_over, dialects }
+    }
+
+    /// Whether a manager is a tool of people.
+    pub fn is_person(&self, manager: &str) -> bool {
+        self.people.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => manager.starts_with(start),
+            None => pattern.eq_ignore_ascii_case(manager),
+        })
+    }
+
+    /// Who wrote a field last, given its manager; `None` where that is not known.
+    pub(super) fn writer(&self, manager: Option<&str>, is_live: bool) -> Option<Writer> {
+        match manager {
+            Some(MANAGER) => Some(Writer::Federate),
+            Some(manager) if self.is_person(manager) => Some(Writer::Person),
+            Some(_) => Some(Writer::Controller),
+            None => is_live.then_some(Writer::Server),
+        }
+    }
+
+    /// Whether an entry of `managedFields` of this manager may have fields that are taken over from people.
+    pub(super) fn takes_from(&self, manager: &str, subresource: &str) -> bool {
+        self.takes_over && subresource.is_empty() && self.is_person(manager)
+    }
+
+    /// Whether people may have changed a live object.
+    pub(super) fn may_have_changed(&self, live: &Value) -> bool {
+        let text =
+            |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        entries(live).any(|entry| self.takes_from(&text(entry, "manager"), &text(entry, "subresource")))
+    }
+
+    /// Whether an entry gives its fields.
+    fn gives(&self, handover: Handover, entry: &ManagerEntry, live: &Value) -> bool {
+        let from_people = self.takes_over && self.is_person(&entry.manager);
+        match handover {
+            Handover::None => false,
+            Handover::FromPeople => from_people,
+            Handover::FromFormerOwners => {
+                from_people || is_of_another_tool(entry) || self.is_of_control_plane(&entry.manager, live)
+            }
+        }
+    }
+
+    /// Whether a manager is a component of a control plane that has sent the object.
+    fn is_of_control_plane(&self, manager: &str, live: &Value) -> bool {
+        let has =
+            |label: &str| live.pointer("/metadata/labels").is_some_and(|labels| labels.get(label).is_some());
+        let all = self.dialects.iter().flat_map(|dialect| dialect.member_managers());
+        all.filter(|known| known.name == manager).any(|known| known.label.is_none_or(has))
+    }
+
+    /// Whether a control plane marks objects by keys of this domain.
+    fn is_mark(&self, key: &str) -> bool {
+        key.split_once('/').is_some_and(|(domain, _)| self.dialects.is_of_control_plane(domain))
+    }
+
+    /// The live object after the handover; `None` where nothing is handed over. Where there is a `target`, only fields are
+    /// handed over that it lacks. `body` is the one that is applied.
+    pub(super) fn hand_over(
+        &self,
+        handover: Handover,
+        live: &Value,
+        body: &Value,
+        target: Option<&Value>,
+        write: &Write<'_>,
+    ) -> Option<Value> {
+        if handover == Handover::None || (handover == Handover::FromPeople && !self.may_have_changed(live)) {
+            return None;
+        }
+        let gives = |entry: &ManagerEntry| self.gives(handover, entry, live);
+        let former = handover == Handover::FromFormerOwners;
+        let named = if former { self.marks(live, body) } else { FieldSet::default() };
+        let stay = staying(live, body);
+        hand_over(live, &HandoverScope { gives: &gives, stay: &stay, named: &named, target }, write)
+    }
+
+    /// The marks of control planes on a live object that are not rendered: labels, annotations, finalizers and owners.
+    fn marks(&self, live: &Value, body: &Value) -> FieldSet {
+        let mut marks = Vec::new();
+        for map in ["labels", "annotations"] {
+            let rendered = body.pointer(&format!("/metadata/{map}"));
+            for key in keys(live, &["metadata", map]) {
+                if self.is_mark(key) && rendered.is_none_or(|map| map.get(key).is_none()) {
+                    marks.push(["metadata", map, key].map(Element::field).to_vec());
+                }
+            }
+        }
+        let list = |name: &str| live.pointer(&format!("/metadata/{name}")).and_then(Value::as_array);
+        for finalizer in list("finalizers").into_iter().flatten() {
+            if finalizer.as_str().is_some_and(|name| self.is_mark(name)) {
+                let field = ["metadata", "finalizers"].map(Element::field);
+                marks.push(field.into_iter().chain([Element::Item(finalizer.clone())]).collect());
+            }
+        }
+        for owner in list("ownerReferences").into_iter().flatten() {
+            if owner.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)) {
+                let uid = owner.get("uid").cloned().unwrap_or_default();
+                let field = ["metadata", "ownerReferences"].map(Element::field);
+                marks.push(field.into_iter().chain([Element::Key(vec![("uid".to_owned(), uid)])]).collect());
+            }
+        }
+        field_set(marks.into_iter())
+    }
+
+    /// A difference without the marks of a control plane, which may still send the object; `None` where nothing else differs.
+    pub(super) fn without_marks(&self, mut diff: FieldDiff) -> Option<FieldDiff> {
+        if diff.desired.is_some() {
+            return Some(diff);
+        }
+        let path = diff.path.clone();
+        let Some(below) = path.strip_prefix("/metadata/") else { return Some(diff) };
+        let (field, rest) = below.split_at(below.find(['/', '[']).unwrap_or(below.len()));
+        if !["labels", "annotations", "finalizers", "ownerReferences"].contains(&field) {
+            return Some(diff);
+        }
+        let is_marked = |key: &str, value: &Value| match field {
+            "labels" | "annotations" => self.is_mark(key),
+            "finalizers" => value.as_str().is_some_and(|name| self.is_mark(name)),
+            _ => value.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)),
+        };
+        if !rest.is_empty() {
+            let key = rest.strip_prefix('/').unwrap_or_default().replace("~1", "/").replace("~0", "~");
+            return Some(diff).filter(|diff| !is_marked(&key, diff.live.as_ref().unwrap_or(&Value::Null)));
+        }
+        match &mut diff.live {
+            Some(Value::Object(map)) => map.retain(|key, value| !is_marked(key, value)),
+            Some(Value::Array(items)) => items.retain(|item| !is_marked("", item)),
+            _ => {}
+        }
+        let is_empty = match &diff.live {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(items)) => items.is_empty(),
+            _ => false,
+        };
+        (!is_empty).then_some(diff)
+    }
+
+    /// Whether a person's tool has changed the label of the `ApplySet` on an object that federate has applied.
+    pub(super) fn relabelled(&self, live: &Value) -> bool {
+        let path = format!("/metadata/labels/{}", federate_kubernetes::pointer::escape(PART_OF));
+        self.takes_over
+            && entries(live).any(is_own)
+            && Blame::of(live).owners(&path).iter().any(|owner| self.is_person(&owner.manager))
+    }
+}
+
+/// The fields that stay with their managers: requests to do something once, and the replicas that git leaves to others.
+fn staying(live: &Value, body: &Value) -> FieldSet {
+    let stays = |key: &str| {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        let of_controller =
+            domain.strip_suffix(CONTROLLER_DOMAIN).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        REQUESTS.contains(&key) || of_controller
+    };
+    let mut fields = Vec::new();
+    for map in MAPS {
+        for key in keys(live, map).filter(|key| stays(key)) {
+            fields.push(map.iter().copied().chain([key]).map(Element::field).collect());
+        }
+    }
+    if body.pointer("/spec/replicas").is_none() {
+        fields.push(["spec", "replicas"].map(Element::field).to_vec());
+    }
+    field_set(fields.into_iter())
+}
+
+fn keys<'v>(object: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v str> {
+    federate_kubernetes::object::at(object, path)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+}

@@ -1,0 +1,408 @@
+//! Drift as a table, as Markdown, and as `JUnit` XML: what was rendered, what is live, and who has changed it and when.
+//! Equal changes in several clusters are one entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use anstyle::AnsiColor;
+
+use super::actions::{PREDICTED, color, escaped, said, unread, value, visible, word};
+use super::table::{TextStyle, counted};
+use federate_engine::actions::{Action, ActionKind, Actions, FieldDiff, Outcome, Writer};
+use federate_kubernetes::finding::list;
+
+/// The number of characters that a comment on GitHub holds at most.
+const LONGEST: usize = 65_536;
+/// The characters reserved for what is said about rows that are left out.
+const NOTE: usize = 500;
+/// How many clusters, or managers, a line names.
+const NAMED: usize = 10;
+
+/// The same change in several clusters.
+struct Entry<'a> {
+    /// The actions, in the order of their clusters.
+    actions: Vec<&'a Action>,
+}
+
+/// What is equal in the actions of an entry: everything but clusters and times.
+type EntryKey<'a> = (
+    &'a str,
+    &'a str,
+    Option<&'a str>,
+    &'a str,
+    ActionKind,
+    Option<String>,
+    Vec<(&'a str, String, String, Option<&'a str>)>,
+);
+
+impl<'a> Entry<'a> {
+    /// The entries of a run, in the order of their first actions.
+    fn group(actions: &'a Actions) -> Vec<Self> {
+        let mut places: BTreeMap<EntryKey<'a>, usize> = BTreeMap::new();
+        let mut entries: Vec<Self> = Vec::new();
+        for action in &actions.actions {
+            let place = *places.entry(key(action)).or_insert(entries.len());
+            match entries.get_mut(place) {
+                Some(entry) => entry.actions.push(action),
+                None => entries.push(Self { actions: vec![action] }),
+            }
+        }
+        entries
+    }
+
+    fn first(&self) -> Option<&'a Action> {
+        self.actions.first().copied()
+    }
+
+    /// The clusters; all of them if `full`.
+    fn clusters(&self, full: bool) -> String {
+        let names: Vec<&str> = self.actions.iter().map(|action| action.cluster.as_ref()).collect();
+        list(&names, if full { names.len() } else { NAMED })
+    }
+
+    /// The times of a difference, the first and the last.
+    fn times(&self, place: usize) -> Option<(&'a str, &'a str)> {
+        let times = self.actions.iter().filter_map(|action| action.diffs.get(place)?.time.as_deref());
+        let times: BTreeSet<&str> = times.collect();
+        Some((times.first()?, times.last()?))
+    }
+
+    /// How much it matters to a reader; what matters most comes first.
+    fn importance(&self) -> u8 {
+        let Some(action) = self.first() else { return u8::MAX };
+        let writers = action.diffs.iter().filter_map(|diff| diff.writer);
+        match action.action {
+            _ if action.outcome == Outcome::Failed => 0,
+            ActionKind::Create | ActionKind::Delete => 1,
+            _ if action.restarts_pods => 2,
+            _ if action.diffs.iter().any(|diff| diff.live.is_none()) => 3,
+            _ => writers.map(|writer| 3 + writer as u8).min().unwrap_or(3),
+        }
+    }
+}
+
+fn key(action: &Action) -> EntryKey<'_> {
+    let json =
+        |value: &Option<serde_json::Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+    let diffs = action
+        .diffs
+        .iter()
+        .map(|diff| (diff.path.as_str(), json(&diff.desired), json(&diff.live), diff.manager.as_deref()));
+    let object = &action.object;
+    (
+        &object.api_version,
+        &object.kind,
+        object.namespace.as_deref(),
+        &object.name,
+        action.action,
+        said(action),
+        diffs.collect(),
+    )
+}
+
+/// The sentence for no drift, which names the clusters that could not be looked at.
+pub fn no_drift(actions: &Actions) -> String {
+    let unread: Vec<&str> = unread(actions).map(|(name, _)| name.as_ref()).collect();
+    let read = actions.clusters.len() - unread.len();
+    let unknown = list(&unread, NAMED);
+    match (unread.is_empty(), read) {
+        (true, _) => "no drift\n".to_owned(),
+        (false, 0) => format!("unknown: no cluster could be read ({unknown})\n"),
+        (false, _) => {
+            let read = counted(read, "cluster");
+            format!("no drift in the {read} that could be read; unknown in {unknown}\n")
+        }
+    }
+}
+
+/// Drift as a table: one row for each object and equal change, with the fields below it.
+pub fn table(actions: &Actions, style: TextStyle) -> String {
+    if actions.actions.is_empty() {
+        return no_drift(actions);
+    }
+    let mut out = String::new();
+    let entries = Entry::group(actions);
+    let cells: Vec<(String, String)> = entries
+        .iter()
+        .filter_map(|entry| {
+            Some((visible(&entry.clusters(style.full)), visible(&entry.first()?.object.to_string())))
+        })
+        .collect();
+    let width =
+        |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    // A long list of clusters does not move the other columns.
+    let clusters = width(&mut cells.iter().map(|(clusters, _)| clusters)).min(24);
+    let object = width(&mut cells.iter().map(|(_, object)| object));
+    for (entry, (names, name)) in entries.iter().zip(&cells) {
+        let Some(action) = entry.first() else { continue };
+        let word = style.paint(color(action.action), &format!("{:9}", word(action.action)));
+        let restarts = if action.restarts_pods {
+            style.paint(AnsiColor::Red, "  restarts its pods")
+        } else {
+            String::new()
+        };
+        let said = said(action).map(|said| format!("  {}", visible(&said))).unwrap_or_default();
+        let line = format!("{names:clusters$}  {word}  {name:object$}{restarts}{said}");
+        let _ = writeln!(out, "{}", line.trim_end());
+        for line in field_lines(entry, actions) {
+            let _ = writeln!(out, "{:clusters$}             {line}", "");
+        }
+    }
+    for (name, error) in unread(actions) {
+        let word = style.paint(AnsiColor::Red, &format!("{:9}", "failed"));
+        let _ = writeln!(out, "{:clusters$}  {word}  {}", visible(name), visible(error));
+    }
+    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
+    for line in counts(actions) {
+        let _ = writeln!(out, "{}", visible(&line));
+    }
+    out
+}
+
+/// How many objects have drifted, and in how many clusters.
+fn summary(actions: &Actions) -> String {
+    let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
+    let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
+    let failed = actions.actions.iter().filter(|action| action.outcome == Outcome::Failed).count();
+    let mut text = format!(
+        "{} drifted in {}",
+        counted(actions.actions.len(), "object"),
+        counted(clusters.len(), "cluster")
+    );
+    if actions.actions.iter().any(|action| action.outcome == Outcome::Done) {
+        let done = actions.actions.iter().filter(|action| action.outcome == Outcome::Done).count();
+        let _ = write!(text, ", {done} corrected");
+    }
+    if restarts > 0 {
+        let _ = write!(text, ", {restarts} with pods that restart where it is corrected");
+    }
+    if failed > 0 {
+        let _ = write!(text, ", {failed} failed");
+    }
+    let unread = unread(actions).count();
+    if unread > 0 {
+        let _ = write!(text, "; {} could not be read", counted(unread, "cluster"));
+    }
+    if actions.clusters.iter().any(|cluster| cluster.predicted) {
+        text.push_str(PREDICTED);
+    }
+    text
+}
+
+/// The number of changed fields by manager, and of objects by cluster.
+fn counts(actions: &Actions) -> Vec<String> {
+    let (mut managers, mut clusters) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
+    for action in &actions.actions {
+        *clusters.entry(&action.cluster).or_default() += 1;
+        for diff in &action.diffs {
+            let manager = match (&diff.manager, diff.writer) {
+                (Some(manager), _) => manager.as_str(),
+                (None, Some(Writer::Server)) => "the API server",
+                (None, _) => "unknown, because the field was removed",
+            };
+            *managers.entry(manager).or_default() += 1;
+        }
+    }
+    let line = |title: &str, counts: BTreeMap<&str, usize>, noun: &str| {
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+        let texts: Vec<String> =
+            counts.iter().map(|(name, count)| format!("{name} ({})", counted(*count, noun))).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        (!texts.is_empty()).then(|| format!("{title}: {}", list(&texts, NAMED)))
+    };
+    [line("changed by", managers, "field"), line("in", clusters, "object")].into_iter().flatten().collect()
+}
+
+/// The lines about the fields of an entry. A report of all fields has them under who wrote them.
+fn field_lines(entry: &Entry<'_>, actions: &Actions) -> Vec<String> {
+    let Some(action) = entry.first() else { return Vec::new() };
+    let line = |(place, diff): (usize, &FieldDiff)| visible(&field(diff, entry.times(place)));
+    if !is_full(actions) {
+        return action.diffs.iter().enumerate().map(line).collect();
+    }
+    let mut lines = Vec::new();
+    for (writer, title) in WRITERS {
+        let own: Vec<String> =
+            action.diffs.iter().enumerate().filter(|(_, diff)| diff.writer == writer).map(line).collect();
+        if !own.is_empty() {
+            lines.push(format!("{title}:"));
+            lines.extend(own.into_iter().map(|line| format!("  {line}")));
+        }
+    }
+    lines
+}
+
+/// Who wrote a field, and how a report of all fields calls them.
+const WRITERS: [(Option<Writer>, &str); 5] = [
+    (Some(Writer::Person), "people"),
+    (None, "removed"),
+    (Some(Writer::Federate), "federate"),
+    (Some(Writer::Controller), "controllers"),
+    (Some(Writer::Server), "defaults and the API server"),
+];
+
+/// Whether the report has fields that nobody has changed.
+fn is_full(actions: &Actions) -> bool {
+    actions
+        .actions
+        .iter()
+        .flat_map(|action| &action.diffs)
+        .any(|diff| diff.writer == Some(Writer::Server) && diff.desired.is_none())
+}
+
+/// What was rendered, what is live, and who has changed it.
+fn field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
+    let change = match (&diff.desired, &diff.live) {
+        (None, live) => format!("not rendered → live {}", value(live.as_ref())),
+        (desired, None) => format!("rendered {} → not there", value(desired.as_ref())),
+        (desired, live) => format!("rendered {} → live {}", value(desired.as_ref()), value(live.as_ref())),
+    };
+    let verb = if diff.desired.is_none() { "added" } else { "changed" };
+    let who = match (&diff.manager, times) {
+        (Some(manager), Some((first, last))) if first == last => format!(", {verb} by {manager} at {first}"),
+        (Some(manager), Some((first, last))) => format!(", {verb} by {manager} from {first} to {last}"),
+        (Some(manager), None) => format!(", {verb} by {manager}"),
+        _ => String::new(),
+    };
+    format!("{}: {change}{who}", diff.path)
+}
+
+/// Drift as Markdown that fits a comment.
+pub fn markdown(actions: &Actions) -> String {
+    let mut out = match actions.actions.len() {
+        0 => format!("### federate: {}", escaped(no_drift(actions).trim_end()) + "\n"),
+        drifted => format!("### federate: {} drifted\n", counted(drifted, "object")),
+    };
+    for (name, error) in unread(actions).take(NAMED) {
+        let _ = writeln!(out, "\n{} could not be read: {}", escaped(name), escaped(error));
+    }
+    let unread = unread(actions).count();
+    if unread > NAMED {
+        let _ = writeln!(out, "\n{} more could not be read", counted(unread - NAMED, "cluster"));
+    }
+    if actions.actions.is_empty() {
+        return out;
+    }
+    for line in counts(actions) {
+        let _ = writeln!(out, "\n{}", escaped(&line));
+    }
+    let head = "\n| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
+    out.push_str(head);
+    let budget = LONGEST.saturating_sub(out.chars().count() + NOTE);
+    let entries = Entry::group(actions);
+    let rows: Vec<(u8, String)> =
+        entries.iter().map(|entry| (entry.importance(), entry_rows(entry))).collect();
+    let (shown, left_out) = fit(&rows, budget);
+    for row in shown {
+        out.push_str(row);
+    }
+    if left_out > 0 {
+        let _ = writeln!(
+            out,
+            "\n{left_out} of {} changes are left out to fit the size limit of comments, the least important first; \
+             `federate drift -v` shows them.",
+            entries.len()
+        );
+    }
+    out
+}
+
+/// The rows that fit the budget, in their order, and how many do not. The most important ones are kept.
+fn fit(rows: &[(u8, String)], budget: usize) -> (Vec<&str>, usize) {
+    let mut places: Vec<usize> = (0..rows.len()).collect();
+    places.sort_by_key(|place| (rows.get(*place).map_or(u8::MAX, |row| row.0), *place));
+    let (mut length, mut kept) = (0, BTreeSet::new());
+    for place in places {
+        let Some((_, row)) = rows.get(place) else { continue };
+        let next = length + row.chars().count();
+        if next <= budget {
+            length = next;
+            kept.insert(place);
+        }
+    }
+    let shown: Vec<&str> = rows
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| kept.contains(place))
+        .map(|(_, row)| row.1.as_str())
+        .collect();
+    let left_out = rows.len() - shown.len();
+    (shown, left_out)
+}
+
+/// The rows of the Markdown table about an entry.
+fn entry_rows(entry: &Entry<'_>) -> String {
+    let Some(action) = entry.first() else { return String::new() };
+    let mut out = String::new();
+    let (clusters, object) = (escaped(&entry.clusters(false)), escaped(&action.object.to_string()));
+    let mut row = |cells: [&str; 5]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        let _ = writeln!(out, "| {clusters} | {object} | {} |", cells.join(" | "));
+    };
+    if let Some(said) = said(action) {
+        row([&said, "", "", "", ""]);
+    }
+    for (place, diff) in action.diffs.iter().enumerate() {
+        let (desired, live) = (value(diff.desired.as_ref()), value(diff.live.as_ref()));
+        let when = match entry.times(place) {
+            Some((first, last)) if first != last => format!("{first} – {last}"),
+            Some((first, _)) => first.to_owned(),
+            None => String::new(),
+        };
+        row([&diff.path, &desired, &live, diff.manager.as_deref().unwrap_or(""), &when]);
+    }
+    out
+}
+
+/// Drift as `JUnit` XML: one suite per cluster, one failed case per object.
+pub fn junit(actions: &Actions) -> String {
+    let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
+    for action in &actions.actions {
+        suites.entry(&action.cluster).or_default().push(action);
+    }
+    let mut out =
+        String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"federate drift\">\n");
+    for (cluster, actions) in suites {
+        let count = actions.len();
+        let _ =
+            writeln!(out, "  <testsuite name=\"{}\" tests=\"{count}\" failures=\"{count}\">", xml(cluster));
+        for action in actions {
+            let fields = action.diffs.iter().map(|diff| {
+                let time = diff.time.as_deref();
+                visible(&field(diff, time.map(|time| (time, time))))
+            });
+            let lines: Vec<String> = action.reason.iter().cloned().chain(fields).collect();
+            let _ = writeln!(
+                out,
+                "    <testcase classname=\"{}\" name=\"{}\">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
+                xml(cluster),
+                xml(&action.object.to_string()),
+                xml(action.reason.as_deref().unwrap_or("differs from the rendered object")),
+                xml(&lines.join("\n")),
+            );
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    for (name, error) in unread(actions) {
+        let (name, error) = (xml(name), xml(error));
+        let _ = writeln!(
+            out,
+            "  <testsuite name=\"{name}\" tests=\"1\" errors=\"1\">\n    <testcase classname=\"{name}\" name=\"cluster\">\n      \
+             <error message=\"{error}\"/>\n    </testcase>\n  </testsuite>",
+        );
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+fn xml(text: &str) -> String {
+    let clean =
+        text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect::<String>();
+    clean
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\n', "&#10;")
+}
