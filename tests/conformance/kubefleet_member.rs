@@ -238,8 +238,12 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
     for template in &repo.templates {
-        let object = &template.object.id;
-        waves.entry(dialect().wave(object)).or_default().push(json!(object));
+        let mut object = template.object.id.clone();
+        if repo.assumed_namespaced.contains(&object) {
+            // Objects in a member have the namespace that their kind asks for.
+            object.namespace = None;
+        }
+        waves.entry(dialect().wave(&object)).or_default().push(json!(object));
     }
     let by_text = |objects: &mut Vec<Value>| objects.sort_by_key(|value| normal(value).to_string());
     let mut want = case["expect"].clone();

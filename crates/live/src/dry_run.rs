@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::call::Call;
 use super::client::Client;
 use super::depends::{in_the_way, live};
-use super::kinds::path_of;
+use super::kinds::{manifest_for, path_of};
 use super::read::{ClusterState, finished};
 use super::steps::{APPLY, JSON_PATCH};
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
@@ -86,7 +86,7 @@ fn calls(
         Some(match handed {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
             Some(handed) => call.body(JSON_PATCH, &handed.preview).dry(),
-            None => call.query("force", "true").body(APPLY, body).dry(),
+            None => call.query("force", "true").body(APPLY, &manifest_for(kind, body)).dry(),
         })
     };
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| Some((at, call(decision)?)));

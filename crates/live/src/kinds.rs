@@ -5,6 +5,7 @@
 //! in the cluster, because it is established before its objects are applied. Kinds of aggregated API servers have no
 //! definition; the cluster's `OpenAPI` documents say how their lists are merged.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -78,6 +79,18 @@ pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> ApiPath {
 pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> ApiPath {
     let namespace = object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
     path(kind, Some(namespace)).join(&object.name)
+}
+
+/// A manifest as the cluster takes it: without a namespace, where the cluster has no namespaces for its kind.
+pub(super) fn manifest_for<'b>(kind: &Kind, body: &'b Value) -> Cow<'b, Value> {
+    if kind.namespaced || body.pointer("/metadata/namespace").is_none() {
+        return Cow::Borrowed(body);
+    }
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("namespace");
+    }
+    Cow::Owned(body)
 }
 
 /// The namespace of namespaced objects without one.

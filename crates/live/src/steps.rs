@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::call::Call;
 use super::client::Client;
 use super::depends::live;
-use super::kinds::path_of;
+use super::kinds::{manifest_for, path_of};
 use super::path::ApiPath;
 use super::read::ClusterState;
 use super::{ApplyOptions, Error};
@@ -84,7 +84,7 @@ pub(super) fn steps(
             // A request that arrives after another process has taken the cluster over is refused.
             let versioned = version.map(|version| at_version(body, version));
             let body = versioned.as_ref().unwrap_or(body);
-            steps.calls.push(patch().query("force", "true").body(APPLY, body));
+            steps.calls.push(patch().query("force", "true").body(APPLY, &manifest_for(kind, body)));
             steps.establishes = is_definition.then(|| Call::get(path));
             steps.needs = account(object, body).filter(|_| options.dry_run.is_none());
         }

@@ -121,7 +121,7 @@ fn yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     if read.documents.is_empty() {
         return Err(wrong());
     }
-    Ok((read.documents.remove(0).value, !read.errors.is_empty()))
+    Ok((read.documents.remove(0).value, !(read.errors.is_empty() && read.warnings.is_empty())))
 }
 
 /// JSON, and the paths of duplicate keys.
