@@ -253,20 +253,20 @@ impl InventoryDraft {
         let mut placeholders = Vec::new();
         let mut number = 0_usize;
         for cluster in self.clusters.iter_mut().filter(|cluster| cluster.name.is_none()) {
-            let name = match free.iter().position(|name| !cluster.excluded.contains(*name)) {
-                Some(at) => free.remove(at).clone(),
-                None => {
-                    let name = loop {
-                        number += 1;
-                        let name = format!("cluster-{number}");
-                        let is_free = !self.by_name.contains_key(&name) && !given.contains(&name);
-                        if is_free && !cluster.excluded.contains(&name) {
-                            break name;
-                        }
-                    };
-                    placeholders.push(name.clone());
-                    name
-                }
+            let given_name = free.iter().position(|name| !cluster.excluded.contains(*name));
+            let name = if let Some(at) = given_name {
+                free.remove(at).clone()
+            } else {
+                let name = loop {
+                    number += 1;
+                    let name = format!("cluster-{number}");
+                    let is_free = !self.by_name.contains_key(&name) && !given.contains(&name);
+                    if is_free && !cluster.excluded.contains(&name) {
+                        break name;
+                    }
+                };
+                placeholders.push(name.clone());
+                name
             };
             cluster.name = Some(name);
         }
