@@ -103,7 +103,8 @@ fn workloads_are_scaled_clusters_join_and_resize() {
     assert_eq!(
         repo.run("whatif --label m1=tier=gold").code(0).out,
         "label m1=tier=gold: nothing changes\nNothing moves because no policy decides otherwise: `federate explain KIND/NAME` shows which clusters a policy can \
-         choose.\n\nTimeline\n  t+0s     m1 gets the label tier=gold\n           nothing moves: no policy decides otherwise\n"
+         choose.\n\nTimeline\n  t+0s     m1 gets the label tier=gold\n           nothing moves: no policy decides otherwise\n\n\
+         Free after that\nCLUSTER  LEAST FREE      FREE\nm1              cpu  10 of 20  50 %\nm2              cpu  10 of 20  50 %\nm3              cpu  10 of 20  50 %\n"
     );
     let resized = repo.run("whatif --capacity m1=10% --scale deployment/shop/web=60 -o json").code(1).json();
     assert_eq!(resized["placements"][0]["replicas"], json!({"from": 6, "to": 60}));

@@ -103,8 +103,10 @@ impl Scenario {
             }
         }
         if let Some(repo) = self.may_be_tolerated().then(|| without_tolerations(baseline.repo)).flatten() {
-            let Baseline { dialects, clusters, plan, .. } = *baseline;
-            let intolerant = Baseline::new(dialects, &repo, clusters, plan, baseline.settings());
+            let Baseline { dialects, clusters, .. } = *baseline;
+            // Schedulers remember the tolerations that they have applied, so these policies decide first.
+            let plan = Engine::new(dialects, &repo, clusters, baseline.settings()).plan().plan;
+            let intolerant = Baseline::new(dialects, &repo, clusters, &plan, baseline.settings());
             let moved = self.run(&intolerant, failing)?.moved();
             if moved > 0 {
                 let gate = if options.failover { "" } else { " and with `--gates Failover=true`" };
