@@ -48,7 +48,7 @@ pub(super) struct Apply {
     ///
     /// By default, federate takes over fields that `kubectl` and other tools of people (`drift.people` in federate.yaml)
     /// own in managed objects, as Flux does, and removes those that are not rendered.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_take_over: bool,
 
     /// Adopt the objects of another `ApplySet`, and delete that `ApplySet`

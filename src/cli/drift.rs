@@ -88,7 +88,7 @@ const EXAMPLES: &str = "\
 Examples:
   federate drift examples/repo
   federate drift examples/repo --correct
-  federate drift examples/kubefed --observed examples/kubefed/live -o markdown";
+  federate drift examples/kubefed --cluster cluster1 cluster2 --observed examples/kubefed/live -o markdown";
 
 impl Drift {
     pub(super) fn run(&self) -> Result<Exit, Fault> {

@@ -65,8 +65,8 @@ pub(super) struct Init {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate init examples/repo --cluster eu-1 us-1
-  federate init examples/repo --dialect kubefleet --dry-run";
+  federate init examples/karmada-nginx --dry-run
+  federate init examples/sync --cluster eu-1 us-1 --dialect kubefleet --dry-run";
 
 /// A file to write.
 struct NewFile {

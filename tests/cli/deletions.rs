@@ -119,7 +119,7 @@ fn first_output_and_small_changes_pass() {
     let sandbox = fleet(4);
     sandbox.git("branch other");
     sandbox.run("commit --branch rendered").code(0);
-    sandbox.run("commit --branch other --path out").code(0);
+    sandbox.run("commit --branch other --branch-path out").code(0);
     remove(&sandbox, 0..1);
     sandbox.run("commit --branch rendered").code(0);
     // Another version of an API, and other contents, delete nothing.

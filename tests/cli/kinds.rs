@@ -140,7 +140,7 @@ fn an_unknown_scope_is_a_finding_where_it_decides() {
     repo.write("other.yaml", other);
     let ran = repo.run("check").code(0);
     assert!(!ran.out.contains("unknown-scope"), "{}", ran.out);
-    repo.write("other.yaml", other.replace("name: v", "name: w"));
+    repo.write("other.yaml", other.replace("name: v", "name: w").replace("spec: {}", "spec: {a: b}"));
     assert!(repo.run("check").code(2).out.contains("error[duplicate-object]"));
 }
 

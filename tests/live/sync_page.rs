@@ -26,7 +26,7 @@ fn shown(hub: &Hub) -> Value {
     };
     let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /syncs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /syncs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()

@@ -92,12 +92,13 @@ fn a_wait_ends_with_the_next_revision_a_request_and_the_process() {
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("fix");
     until("the fix is applied", || hub.sandbox.has("m1", WEB) && image(&hub.sandbox, "m1") == "nginx:1.28");
-    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": "now"}}}));
     let log = || std::fs::read_to_string(hub.sandbox.path("log")).unwrap();
     let ended = "when something newer ended the wait";
     let ends =
         || log().lines().filter(|line| line.contains("ReconciliationFailed") && line.contains(ended)).count();
-    until("the request ends the second wait", || ends() == 2);
+    let before = ends();
+    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": "now"}}}));
+    until("the request ends the second wait", || ends() > before);
     let begun = Instant::now();
     assert_eq!(running.end("-TERM"), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());

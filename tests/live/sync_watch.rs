@@ -75,7 +75,7 @@ fn metrics(log: &str) -> String {
     let line = log.lines().find(|line| line.contains("listening for metrics")).unwrap();
     let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

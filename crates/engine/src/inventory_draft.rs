@@ -214,15 +214,29 @@ impl InventoryDraft {
                 for value in &condition.values {
                     let known = self.values_of(&condition.of);
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                    if known.contains(&value.as_str()) || similar(value, &known).is_none() {
+                    if known.contains(&value.as_str()) {
                         continue;
                     }
+                    let Some(near) = similar(value, &known).map(str::to_owned) else { continue };
+                    self.pin(condition, &near);
                     let own = ClusterCondition { values: vec![value.clone()], ..condition.clone() };
                     let others = term.conditions.iter().filter(|other| *other != condition).cloned();
                     let conditions = others.chain([own]).collect();
                     let pinned = ClusterTerm { conditions, count: 1, names: Vec::new(), ..(*term).clone() };
                     self.add_unnamed(&pinned, BTreeSet::new());
                 }
+            }
+        }
+    }
+
+    /// Lets the clusters that have a value of a condition keep it.
+    fn pin(&mut self, condition: &ClusterCondition, value: &str) {
+        let own = ClusterCondition { values: vec![value.to_owned()], ..condition.clone() };
+        for cluster in &mut self.clusters {
+            let range = cluster.properties.get(&condition.of);
+            let has_it = range.is_some_and(|range| range.value().ok().flatten().as_deref() == Some(value));
+            if let Some(pinned) = cluster.narrowed(std::slice::from_ref(&own)).filter(|_| has_it) {
+                *cluster = pinned;
             }
         }
     }

@@ -58,7 +58,7 @@ impl fmt::Display for Name {
 #[non_exhaustive]
 pub enum Error {
     /// The branch contains files that federate did not write.
-    #[error("{}", foreign::refusal(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --path"))]
+    #[error("{}", foreign::refusal(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --branch-path"))]
     NotOwned {
         /// The branch.
         name: Name,
@@ -70,7 +70,7 @@ pub enum Error {
     /// The `placements.yaml` is not a plan.
     #[error(
         "the placements.yaml of {name} is not a plan that federate can read ({why}), and federate only \
-         replaces what it wrote: restore that file, or choose another branch or --path"
+         replaces what it wrote: restore that file, or choose another branch or --branch-path"
     )]
     NotAPlan {
         /// The branch.

@@ -92,7 +92,7 @@ fn a_folder_becomes_a_repo() {
             "Namespace shop bom.json:3"
         ]
     );
-    assert_eq!(ids(repo.claimed("karmada", Role::Inventory)), ["Cluster m1 clusters/m1.yml:1"]);
+    assert_eq!(ids(repo.claimed("karmada", Role::Inventory)), ["Cluster default/m1 clusters/m1.yml:1"]);
     assert_eq!(
         ids(repo.claimed("karmada", Role::Placement)),
         ["PropagationPolicy default/web apps/web.yaml:3"]

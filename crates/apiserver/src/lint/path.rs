@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn the_nearest_path_is_named() {
         let kind = Kind::builtin("apps/v1", "Deployment").unwrap();
-        let object = json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{}]}}}});
+        let object =
+            json!({"metadata": {}, "spec": {"replicas": 1, "template": {"spec": {"containers": [{}]}}}});
         for (path, want) in [
             ("/spec.replicas", Some("did you mean `/spec/replicas`?")),
             ("/spec/replcas", Some("did you mean `/spec/replicas`?")),

@@ -79,11 +79,9 @@ impl Comparison<'_> {
             placement.is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
         };
         let metadata = &listed.metadata;
-        let managers = self.context.rules.managers;
-        let is_of_people = |entry: &Manager<'_>| managers.takes_from(&entry.manager, &entry.subresource);
         metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
-            && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE && !is_of_people(entry))
+            && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE)
             && keeps_applied()
             && is_applied(listed, desired, self.context.rules)
     }
@@ -91,6 +89,11 @@ impl Comparison<'_> {
 
 /// Whether federate owns the fields of the rendered object and no others, and they have the same values.
 pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &Rules<'_>) -> bool {
+    // What people have added to it is not in the fields that federate owns.
+    let is_of_people = |entry: &Manager<'_>| rules.managers.takes_from(&entry.manager, &entry.subresource);
+    if listed.metadata.managed_fields.iter().any(is_of_people) {
+        return false;
+    }
     let own = listed.metadata.managed_fields.iter().find(|manager| manager.is_own());
     let is_version = |version: &str| desired.body.get("apiVersion").is_some_and(|wanted| wanted == version);
     let own = own.filter(|own| is_version(&own.api_version)).and_then(|own| own.fields).map(RawValue::get);

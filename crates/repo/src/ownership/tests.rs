@@ -1,3 +1,5 @@
+//! Which files belong to kustomizations and charts, and what is built from them.
+
 use super::*;
 
 fn file(path: &str, text: &str) -> File {

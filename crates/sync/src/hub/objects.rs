@@ -59,7 +59,10 @@ fn is_remote(url: &str) -> bool {
     match url.split_once("://") {
         Some(("http", _)) => is_loopback(url),
         Some((scheme, _)) => ["https", "ssh"].contains(&scheme),
-        None => url.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/')),
+        // `host:path`; with two colons, git would run a program for the transport of that name.
+        None => url
+            .split_once(':')
+            .is_some_and(|(host, path)| !host.is_empty() && !host.contains('/') && !path.starts_with(':')),
     }
 }
 
