@@ -37,7 +37,7 @@ pub(super) struct Drift {
     correct: bool,
 
     /// Do not report or remove fields that people have added by hand and that are not rendered
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_take_over: bool,
 
     /// Use the newest plan that `apply --remember` has stored in the clusters
@@ -88,7 +88,7 @@ const EXAMPLES: &str = "\
 Examples:
   federate drift examples/repo
   federate drift examples/repo --correct
-  federate drift examples/kubefed --cluster cluster1 cluster2 --observed examples/kubefed/live -o markdown";
+  federate drift examples/kubefed --cluster cluster1 --observed examples/kubefed/live -o markdown";
 
 impl Drift {
     pub(super) fn run(&self) -> Result<Exit, Fault> {

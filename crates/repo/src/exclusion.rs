@@ -137,6 +137,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
     fn exclusion(annotations: serde_json::Value) -> Option<Exclusion> {
         let metadata = json!({"name": "a", "annotations": annotations});
         Exclusion::of_object(&Object::of(

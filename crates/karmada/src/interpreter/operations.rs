@@ -70,6 +70,11 @@ fn wrong_type(expected: &str, found: Option<&Answer>) -> Failure {
 }
 
 impl Interpreter<'_> {
+    /// How the release takes the paths of results.
+    fn script_paths(&self) -> Paths {
+        if self.behaviour.escapes_script_paths { Paths::Escaped } else { Paths::Unescaped }
+    }
+
     /// Asks the first script of a rule.
     fn first(&self, id: &ObjectRef, rule: Rule, ask: impl FnOnce(&Script<'_>) -> Checked) -> Outcome {
         let script = self.scripts(id, rule).next()?;
@@ -88,7 +93,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Value::Null,
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, EmptyTable::Map, &[], self.behaviour.script_paths)?;
+                    repair(&mut table, EmptyTable::Map, &[], self.script_paths())?;
                     results::requirements(&table)?
                 }
                 other => return Err(wrong_type("table", other.as_ref())),
@@ -103,7 +108,7 @@ impl Interpreter<'_> {
                 None | Some(Answer::Nil) => Ok(Value::Null),
                 Some(Answer::Table(table)) => {
                     let mut table = table?;
-                    repair(&mut table, EmptyTable::List, &[], self.behaviour.script_paths)?;
+                    repair(&mut table, EmptyTable::List, &[], self.script_paths())?;
                     results::components(&table)
                 }
                 other => Err(wrong_type("table", other.as_ref())),
@@ -119,7 +124,7 @@ impl Interpreter<'_> {
                 &[Argument::Value(body), Argument::Number(replicas)],
                 &[body],
                 self.now,
-                self.behaviour.script_paths,
+                self.script_paths(),
             )
         })
     }
@@ -131,7 +136,7 @@ impl Interpreter<'_> {
                 &[Argument::Value(desired), Argument::Value(live)],
                 &[desired, live],
                 self.now,
-                self.behaviour.script_paths,
+                self.script_paths(),
             )
         })
     }
@@ -152,7 +157,7 @@ impl Interpreter<'_> {
         scripts.peek()?;
         let all: Result<Vec<Value>, Failed> = scripts.try_fold(Vec::new(), |mut all, script| {
             let found = script.table(&[Argument::Value(&object.body)], self.now).and_then(|mut table| {
-                repair(&mut table, EmptyTable::List, &[], self.behaviour.script_paths)?;
+                repair(&mut table, EmptyTable::List, &[], self.script_paths())?;
                 results::references(&table)
             });
             all.extend(found.map_err(|failure| script.failed(&failure))?);
@@ -165,7 +170,7 @@ impl Interpreter<'_> {
     pub(super) fn reflected(&self, object: &Object) -> Outcome {
         self.first(&object.id, Rule::StatusReflection, |script| {
             let mut status = script.table(&[Argument::Value(&object.body)], self.now)?;
-            repair(&mut status, EmptyTable::Map, &[], self.behaviour.script_paths)?;
+            repair(&mut status, EmptyTable::Map, &[], self.script_paths())?;
             Ok(status)
         })
     }
@@ -174,7 +179,7 @@ impl Interpreter<'_> {
     pub(super) fn aggregated(&self, object: &Object, items: Option<&Value>) -> Outcome {
         self.first(&object.id, Rule::StatusAggregation, |script| {
             let items = items.map_or(Argument::Nil, Argument::Value);
-            script.object(&[Argument::Value(&object.body), items], &[], self.now, self.behaviour.script_paths)
+            script.object(&[Argument::Value(&object.body), items], &[], self.now, self.script_paths())
         })
     }
 }

@@ -4,7 +4,6 @@
 
 use federate_dialect::release::{Release, Releases};
 use federate_kubernetes::Finding;
-use federate_lua::Paths;
 use federate_repo::{Config, Repo};
 
 mod gates;
@@ -55,7 +54,7 @@ pub(super) struct Behaviour {
     pub(super) purge_modes: PurgeModes,
     pub(super) cluster_failover: ClusterFailover,
     pub(super) no_execute: NoExecute,
-    pub(super) script_paths: Paths,
+    pub(super) escapes_script_paths: bool,
     pub(super) alias_labels: Admission,
     pub(super) long_quota_names: Admission,
 }
@@ -127,7 +126,7 @@ impl Behaviour {
             // §5
             no_execute: r.pick(&[(14, 0)], NoExecute::OfControlPlane, NoExecute::OfUsers),
             // Row 27, §4
-            script_paths: r.pick(&[(13, 8), (14, 5), (15, 1), (16, 0)], Paths::Unescaped, Paths::Escaped),
+            escapes_script_paths: r.pick(&[(13, 8), (14, 5), (15, 1), (16, 0)], false, true),
             // Row 28
             alias_labels: r.pick(&[(15, 0)], Admission::Accepts, Admission::Refuses),
             // Row 29
@@ -174,7 +173,10 @@ impl Behaviour {
             (self.tolerations != other.tolerations, "tolerations that admission adds"),
             (self.region_without_capacity != other.region_without_capacity, "regions without capacity"),
             (self.deleting != other.deleting, "clusters that are being deleted"),
-            (self.script_paths != other.script_paths, "keys with dots in the results of scripts"),
+            (
+                self.escapes_script_paths != other.escapes_script_paths,
+                "keys with dots in the results of scripts",
+            ),
             (!lacking::same_kinds(self.release, other.release), "the kinds that are workloads"),
         ];
         rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()

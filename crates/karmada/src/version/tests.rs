@@ -112,7 +112,7 @@ fn each_row_begins_with_its_release() {
         (
             27,
             &[("1.13.7", "1.13.8"), ("1.14.4", "1.14.5"), ("1.15.0", "1.15.1"), ("1.15.0", "1.16.0")],
-            |b| b.script_paths == Paths::Escaped,
+            |b| b.escapes_script_paths,
         ),
         (28, &[("1.14.10", "1.15.0")], |b| b.alias_labels == Admission::Refuses),
         (29, &[("1.13.10", "1.14.0")], |b| b.long_quota_names == Admission::Refuses),
