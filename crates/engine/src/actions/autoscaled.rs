@@ -22,9 +22,6 @@ const AUTOSCALERS: [(&str, &str); 3] = [HORIZONTAL, KEDA, VERTICAL];
 const HORIZONTAL: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
 const KEDA: (&str, &str) = ("keda.sh", "ScaledObject");
 const VERTICAL: (&str, &str) = ("autoscaling.k8s.io", "VerticalPodAutoscaler");
-/// Karmada's own, which scale the template on the control plane.
-const FEDERATED: (&str, &str) = ("autoscaling.karmada.io", "FederatedHPA");
-const CRON: (&str, &str) = ("autoscaling.karmada.io", "CronFederatedHPA");
 
 /// The subresource through which replicas are written.
 pub(super) const SCALE: &str = "scale";
@@ -43,11 +40,9 @@ pub(crate) struct Autoscalers {
 type Target = (String, String, Option<String>, String);
 
 impl Autoscalers {
-    /// The autoscalers among the templates and the objects of control planes.
+    /// The autoscalers that members receive. Those of a control plane change its templates, before it divides replicas.
     pub(crate) fn of_repo(repo: &Repo) -> Self {
-        let templates = repo.templates.iter().map(|template| &template.object);
-        let objects = templates.chain(repo.claimed.iter().map(|claimed| &claimed.object));
-        Self::of(objects.map(|object| (&object.id, &object.body)))
+        Self::of(repo.templates.iter().map(|template| (&template.object.id, &template.object.body)))
     }
 
     /// The autoscaler that decides about the replicas of an object.
@@ -64,7 +59,7 @@ impl Autoscalers {
         for (id, body) in objects {
             let name = || format!("{} {}", id.kind, id.name);
             match (id.group(), id.kind.as_str()) {
-                HORIZONTAL | KEDA | FEDERATED | CRON => {
+                HORIZONTAL | KEDA => {
                     all.replicas.extend(target(id, body, "scaleTargetRef").map(|target| (target, name())));
                 }
                 VERTICAL => {
