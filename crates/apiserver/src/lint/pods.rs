@@ -47,9 +47,10 @@ fn spec_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// The problems of the pods of an object.
+/// The problems of the pods of an object, and of the selectors of pods.
 pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
     let mut found = Pods(Vec::new());
+    scheduling::selector_problems(&mut found, kind, object);
     let Some(spec) = spec_of(kind).map(|pointer| Cursor::new(object).below(pointer)) else { return found.0 };
     for list in ["initContainers", "containers"] {
         spec.field(list).items().for_each(|container| found.container(&container));

@@ -2,6 +2,8 @@
 //!
 //! Facts: the validation of Kubernetes 1.36.
 
+use serde_json::Value;
+
 use federate_kubernetes::schema::Cursor;
 
 use super::pods::Pods;
@@ -33,6 +35,41 @@ pub(super) fn problems(found: &mut Pods, spec: &Cursor<'_>) {
         for term in pods.field(REQUIRED).items().chain(terms) {
             expressions(found, &term.field("labelSelector"), &OF_LABELS);
         }
+    }
+}
+
+/// Adds the problems of the label selectors that an object has outside of its pods.
+pub(super) fn selector_problems(found: &mut Pods, kind: &str, object: &Value) {
+    let body = Cursor::new(object);
+    let spec = body.field("spec");
+    match kind {
+        "Deployment"
+        | "StatefulSet"
+        | "DaemonSet"
+        | "ReplicaSet"
+        | "PodDisruptionBudget"
+        | "PersistentVolumeClaim" => expressions(found, &spec.field("selector"), &OF_LABELS),
+        "NetworkPolicy" => {
+            expressions(found, &spec.field("podSelector"), &OF_LABELS);
+            for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+                for peer in spec.field(rules).items().flat_map(|rule| rule.field(peers).items()) {
+                    expressions(found, &peer.field("podSelector"), &OF_LABELS);
+                    expressions(found, &peer.field("namespaceSelector"), &OF_LABELS);
+                }
+            }
+        }
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+            for webhook in body.field("webhooks").items() {
+                expressions(found, &webhook.field("objectSelector"), &OF_LABELS);
+                expressions(found, &webhook.field("namespaceSelector"), &OF_LABELS);
+            }
+        }
+        "ClusterRole" => {
+            for selector in body.field("aggregationRule").field("clusterRoleSelectors").items() {
+                expressions(found, &selector, &OF_LABELS);
+            }
+        }
+        _ => {}
     }
 }
 

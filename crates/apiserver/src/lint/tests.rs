@@ -54,6 +54,20 @@ fn each_mistake_is_found_at_its_place() {
         ("/metadata/name", json!("Web"), "/metadata/name", Effect::BadName, "RFC 1123"),
         ("/spec/selector", Value::Null, "/spec", Effect::Refused, "`selector`"),
         (
+            "/spec/selector/matchExpressions",
+            json!([{"key": "app", "operator": "in", "values": ["web"]}]),
+            "/spec/selector/matchExpressions/0/operator",
+            Effect::Refused,
+            "did you mean `In`?",
+        ),
+        (
+            "/spec/selector/matchExpressions",
+            json!([{"key": "app", "operator": "NotIn", "values": ["web"]}]),
+            "/spec/template/metadata/labels",
+            Effect::Refused,
+            "selector",
+        ),
+        (
             "/spec/selector/matchLabels/app",
             json!("wbe"),
             "/spec/template/metadata/labels",

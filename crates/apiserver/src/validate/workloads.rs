@@ -1,6 +1,10 @@
 //! Workloads: selectors, templates, strategies.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+use federate_kubernetes::Labels;
+use federate_kubernetes::selector::LabelSelector;
 
 use super::super::failure::Cause;
 use super::super::typed::same;
@@ -218,11 +222,22 @@ fn selector(object: &Value, template: &Value, path: &str) -> Vec<Cause> {
         let why = "empty selector is invalid for deployment";
         return vec![Cause::invalid("spec.selector", selector, why)];
     }
-    if wanted.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value)) {
+    if selects(selector, &labels) {
         return Vec::new();
     }
     let why = "`selector` does not match template `labels`";
     vec![Cause::invalid(format!("{path}.metadata.labels"), &labels, why)]
+}
+
+/// Whether a selector selects the labels of a template, or is invalid by itself.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let (Ok(selector), Ok(labels)) = (
+        LabelSelector::deserialize(selector),
+        Option::<Labels>::deserialize(labels).map(Option::unwrap_or_default),
+    ) else {
+        return true;
+    };
+    selector.invalid().is_some() || selector.matches(&labels)
 }
 
 fn restart_policy(kind: &str, policy: &str, path: &str) -> Option<Cause> {

@@ -40,6 +40,22 @@ fn the_definitions_bounds_hold() {
 }
 
 #[test]
+fn malformed_requirements_have_no_effect() {
+    for (operator, values, found) in [
+        ("Gt", json!(["high"]), 1),
+        ("Gt", json!(["5"]), 0),
+        ("In", json!([]), 1),
+        ("Exists", json!(["a"]), 1),
+    ] {
+        let expression = json!({"key": "nodes", "operator": operator, "values": values});
+        let spec =
+            json!({"schedulingMode": "Duplicate", "clusterAffinity": [{"matchExpressions": [expression]}]});
+        let place = (Severity::Warning, "/spec/clusterAffinity/0/matchExpressions/0".to_owned());
+        assert_eq!(check_one("PropagationPolicy", "p", &spec), vec![place; found], "{operator} {values}");
+    }
+}
+
+#[test]
 fn a_field_at_a_wrong_place_is_dropped_with_a_warning() {
     let spec = json!({"schedulingMode": "Duplicate", "replicaRescheduling": {"avoidDisruption": true}});
     let found = check_one("PropagationPolicy", "p", &spec);

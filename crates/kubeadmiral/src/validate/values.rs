@@ -4,6 +4,7 @@ use federate_dialect::goduration;
 use federate_kubernetes::schema::{Cursor, nearest};
 use federate_kubernetes::{Finding, Object};
 
+use crate::affinity;
 use crate::profile::{Filter, Score, Select};
 
 const OPERATORS: [&str; 2] = ["Equal", "Exists"];
@@ -62,6 +63,9 @@ impl Values<'_> {
             for field in term.field("matchFields").items() {
                 self.one_of(&field.field("key"), &["metadata.name"], "the term selects no cluster");
             }
+            for expression in term.field("matchExpressions").items() {
+                self.requirement(&expression);
+            }
         }
         let placement = spec.field("placement");
         if placement.present() && !placement.filled() {
@@ -84,6 +88,16 @@ impl Values<'_> {
         if !after.text().is_empty() && goduration::parse(after.text()).is_none() {
             let message = "`podUnschedulableFor` is not a duration: the control plane cannot read the policy";
             self.add(&after, message.to_owned(), "write it like `60s` or `1m30s`".to_owned());
+        }
+    }
+
+    /// Reports a requirement that the scheduler cannot evaluate, and which therefore refuses every cluster.
+    fn requirement(&mut self, expression: &Cursor<'_>) {
+        let Ok(requirement) = serde_json::from_value(expression.value().clone()) else { return };
+        if let Err(malformed) = affinity::well_formed(&requirement) {
+            let message = format!("{}: the term refuses every cluster that reaches it", malformed.0);
+            let help = "write a requirement as Kubernetes defines it for nodes";
+            self.add(expression, message, help.to_owned());
         }
     }
 
