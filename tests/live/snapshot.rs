@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::real::TEST_NODE;
 use crate::sandbox::{Ran, Sandbox};
-use crate::snapshot_hubs::{Kind, define};
+use crate::snapshot_hubs::{Kind, define, define_on};
 use federate_test_apiserver::{Fault, FaultKind};
 
 /// Divides by free resources.
@@ -170,6 +170,34 @@ fn members_say_their_free_resources_and_what_runs() {
         all.filter(|a| a["cluster"] == cluster && a["action"] == "create").count()
     };
     assert_eq!((creates("m1") > 0, creates("m2") > creates("m1")), (true, true), "{}", dry.out);
+}
+
+/// A kind of somebody's own, of which only an API server knows that it has no namespaces.
+const ZONE: Kind = ["infra.example.com", "v1", "Zone", "zones", "Cluster"];
+
+#[test]
+fn a_snapshot_knows_the_scopes_of_custom_resources() {
+    let sandbox = anywhere();
+    for cluster in ["m1", "m2"] {
+        define_on(&sandbox, cluster, ZONE);
+        node(&sandbox, cluster, "4");
+    }
+    let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {name: zones}\n\
+                  spec:\n  resourceSelectors: [{apiVersion: infra.example.com/v1, kind: Zone}]\n";
+    let zone = "apiVersion: infra.example.com/v1\nkind: Zone\nmetadata: {name: z}\nspec: {size: 1}\n";
+    sandbox.write("zones.yaml", &format!("{policy}---\n{zone}"));
+    let names = |plan: &Ran| -> Vec<Value> {
+        let rows = plan.json()["placements"].as_array().unwrap().clone();
+        rows.into_iter().map(|row| row["object"].clone()).filter(|object| object["kind"] == "Zone").collect()
+    };
+    let assumed = offline(&sandbox, "plan repo -o json");
+    assert_eq!(names(&assumed)[0]["namespace"], "default", "{assumed:#?}");
+
+    snapshot(&sandbox, "").code(0);
+    assert!(read(&sandbox, "snapshot.yaml").contains("Zone.infra.example.com: Cluster"));
+    let known = offline(&sandbox, "plan repo --snapshot snapshot -o json").code(0);
+    assert_eq!(names(&known)[0]["namespace"], Value::Null, "{known:#?}");
+    assert!(!known.err.contains("unknown-scope"), "{known:#?}");
 }
 
 #[test]

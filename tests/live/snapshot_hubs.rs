@@ -10,7 +10,12 @@ use crate::sandbox::Sandbox;
 pub(crate) type Kind = [&'static str; 5];
 
 /// Serves a kind on the hub.
-pub(crate) fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: Kind) {
+pub(crate) fn define(sandbox: &Sandbox, kind: Kind) {
+    define_on(sandbox, "hub", kind);
+}
+
+/// Serves a kind in a cluster.
+pub(crate) fn define_on(sandbox: &Sandbox, cluster: &str, [group, version, kind, plural, scope]: Kind) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -18,7 +23,7 @@ pub(crate) fn define(sandbox: &Sandbox, [group, version, kind, plural, scope]: K
         "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
             "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
     });
-    sandbox.create_global("hub", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+    sandbox.create_global(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
 }
 
 /// Creates an object of a kind on the hub.

@@ -93,3 +93,39 @@ fn a_script_says_when_a_custom_resource_is_healthy() {
     sandbox.edit("m1", "widgets", status, &json!({"status": {"phase": "Starting"}}));
     sandbox.apply("--wait 1s").code(0);
 }
+
+/// Expressions of the repo decide about kinds whose status has no conditions.
+#[test]
+fn a_health_check_of_the_repo_says_when_an_object_is_healthy() {
+    let sandbox = Sandbox::simulated(&["m1"]).file("crd.yaml", WIDGETS).file("w.yaml", WIDGET);
+    sandbox.remove("web.yaml");
+    let configure = |current: &str| {
+        let check = format!(
+            "{{apiVersion: example.com/v1, kind: Widget, current: \"{current}\", failed: \"has(status.phase) && status.phase == 'Broken'\"}}"
+        );
+        sandbox.write("federate.yaml", &format!("apply:\n  healthChecks:\n  - {check}\n"));
+    };
+    configure("status.phase =");
+    let ran = sandbox.apply("--wait 1s").code(2);
+    assert!(ran.err.contains("error[invalid-config]") && ran.err.contains("federate.yaml:3:"), "{ran:#?}");
+
+    configure("status.phase == 'Ready'");
+    let ran = sandbox.apply("--wait 1s").code(2);
+    assert!(
+        ran.err.contains("its health check `current` has no result: the object has no `status`"),
+        "{ran:#?}"
+    );
+    let status = "/apis/example.com/v1/namespaces/shop/widgets/w/status";
+    let set_phase = |phase: &str| sandbox.edit("m1", "widgets", status, &json!({"status": {"phase": phase}}));
+    set_phase("Starting");
+    let ran = sandbox.apply("--wait 1s").code(2);
+    assert!(
+        ran.err.contains("Widget shop/w: not healthy after 1 s: its health check `current` is false"),
+        "{ran:#?}"
+    );
+    set_phase("Ready");
+    sandbox.apply("--wait 1m").code(0);
+    set_phase("Broken");
+    let ran = sandbox.apply("--wait 10m").code(2);
+    assert!(ran.err.contains("Widget shop/w: its health check `failed` is true"), "{ran:#?}");
+}

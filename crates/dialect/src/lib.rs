@@ -26,6 +26,7 @@ mod failover;
 pub mod goduration;
 pub mod gojson;
 pub mod health;
+pub mod health_checks;
 pub mod import;
 mod lists;
 pub mod memory;

@@ -2,7 +2,7 @@
 //!
 //! These rules are stricter than those of control planes, which are made for showing a status: a Deployment whose new pods
 //! fail while its old ones still run is healthy for Karmada, and not for someone who waits for a change. An object is well
-//! if [both say so](combined).
+//! if [both say so](compute_readiness).
 //!
 //! Facts: the API conventions of Kubernetes (`observedGeneration`, the conditions `Ready`, `Available`, `Reconciling`,
 //! `Stalled`), what the controllers of built-in kinds write, and the rules of kstatus.
@@ -10,11 +10,45 @@
 use federate_kubernetes::Object;
 use serde_json::Value;
 
+use crate::health_checks::HealthChecks;
 use crate::{Health, HealthState};
 
-/// The health of an object for someone who waits until a change has arrived: healthy only if its control plane, where it has a
-/// rule, and its status both say so.
-pub fn combined(control_plane: Health, object: &Object) -> Health {
+/// Whether a change has arrived at an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It has.
+    Ready,
+    /// More time may help; the reason why it has not.
+    InProgress(String),
+    /// It never will, whatever time it is given; the reason.
+    Failed(String),
+}
+
+/// The readiness of an object for someone who waits until a change has arrived: ready only if its control plane, where it has a
+/// rule, and its status both say so. A health check of the repo replaces the rules about the status.
+pub fn compute_readiness(control_plane: Health, object: &Object, checks: &HealthChecks) -> Readiness {
+    if let Some(why) = not_seen_yet(object) {
+        return Readiness::InProgress(why.to_owned());
+    }
+    if let Some(by_check) = checks.evaluate(object) {
+        return match control_plane {
+            Health { state: HealthState::Unhealthy, reason } if by_check == Readiness::Ready => {
+                Readiness::InProgress(reason)
+            }
+            _ => by_check,
+        };
+    }
+    if let Some(why) = final_failure(object) {
+        return Readiness::Failed(why);
+    }
+    match combined(control_plane, object) {
+        Health { state: HealthState::Healthy, .. } => Readiness::Ready,
+        Health { reason, .. } => Readiness::InProgress(reason),
+    }
+}
+
+/// The health of an object by its control plane, where it has a rule, and by its status: healthy only if both say so.
+fn combined(control_plane: Health, object: &Object) -> Health {
     let by_status = health_by_status(object);
     match (control_plane.state, by_status.state) {
         // What the status says is more exact than what a control plane concludes from it.
@@ -24,7 +58,7 @@ pub fn combined(control_plane: Health, object: &Object) -> Health {
 }
 
 /// Why an object will never become healthy, whatever time it is given.
-pub fn final_failure(object: &Object) -> Option<String> {
+fn final_failure(object: &Object) -> Option<String> {
     let message = |kind: &str, status: &str| Some(condition(object, kind, status)?.1.to_owned());
     let why = match (object.id.group(), object.id.kind.as_str()) {
         ("batch", "Job") => message("Failed", "True"),
@@ -44,17 +78,21 @@ pub fn final_failure(object: &Object) -> Option<String> {
     why.map(|why| format!("it failed: {why}"))
 }
 
-/// The health of an object by its status.
-pub fn health_by_status(object: &Object) -> Health {
+/// Why the status of an object does not describe its desired state.
+fn not_seen_yet(object: &Object) -> Option<&'static str> {
     if object.deleting() {
-        return Health::unhealthy("it is being deleted");
+        return Some("it is being deleted");
     }
     let generation = integer(object, &["metadata", "generation"]);
     let observed = integer(object, &["status", "observedGeneration"]);
-    if let (Some(generation), Some(observed)) = (generation, observed)
-        && observed < generation
-    {
-        return Health::unhealthy("its controller has not seen it yet");
+    generation.zip(observed).filter(|(generation, observed)| observed < generation)?;
+    Some("its controller has not seen it yet")
+}
+
+/// The health of an object by its status.
+fn health_by_status(object: &Object) -> Health {
+    if let Some(why) = not_seen_yet(object) {
+        return Health::unhealthy(why);
     }
     if let Some((_, message)) = condition(object, "Stalled", "True") {
         return Health::unhealthy(format!("it is stalled: {message}"));

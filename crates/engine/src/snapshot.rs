@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{Dialects, Plan};
+use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object, names};
 use federate_repo::{Claims, Role};
 
@@ -70,6 +71,9 @@ pub struct Description {
     /// The versions of Kubernetes in the members that were read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kubernetes: BTreeMap<String, String>,
+    /// The scopes of the custom resources that the members serve, by `Kind.group`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scopes: BTreeMap<String, Scope>,
     /// The members that could not be read, each with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, String>,
@@ -146,6 +150,8 @@ pub struct Captured {
     pub unreachable: BTreeSet<String>,
     /// The versions of Kubernetes that members report.
     pub kubernetes: BTreeMap<String, String>,
+    /// The scopes of the custom resources of the repo that members serve, by `Kind.group`.
+    pub scopes: BTreeMap<String, Scope>,
     /// The objects that run in the members that were read.
     pub observed: BTreeMap<ClusterName, Vec<Object>>,
 }
@@ -186,6 +192,7 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
         sources: captured.sources.clone(),
         control_planes,
         kubernetes: captured.kubernetes.clone(),
+        scopes: captured.scopes.clone(),
         failed: captured.failed.clone(),
         digest: digest(&files),
     };

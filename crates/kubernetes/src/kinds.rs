@@ -4,7 +4,7 @@
 //! planes are defined in their dialects.
 
 /// The scope of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Scope {
     /// Namespaced.
     Namespaced,

@@ -16,6 +16,7 @@ use super::path::ApiPath;
 use super::{DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_engine::actions::inventory::Members;
+use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The kinds of the objects of a run in a cluster.
@@ -49,6 +50,17 @@ impl Kinds {
 
     fn all(&self) -> impl Iterator<Item = &Known> {
         self.known.values().flat_map(BTreeMap::values)
+    }
+
+    /// The scopes of the custom resources that the cluster serves, by `Kind.group`.
+    pub(super) fn custom_scopes(&self) -> BTreeMap<String, Scope> {
+        let custom = self.served().filter(|kind| Kind::builtin(&kind.api_version(), &kind.kind).is_none());
+        custom
+            .map(|kind| {
+                let scope = if kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
+                (format!("{}.{}", kind.kind, kind.group), scope)
+            })
+            .collect()
     }
 
     /// The kinds that the cluster serves.

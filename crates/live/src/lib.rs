@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use federate_dialect::Health;
+use federate_dialect::readiness::Readiness;
 use federate_engine::actions::cluster::Decided;
 use federate_engine::actions::listed::ListedObject;
 use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
@@ -119,8 +119,8 @@ pub trait Decider: Sync {
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
 
-    /// The health of an object by the rules of its control plane.
-    fn health(&self, object: &Object) -> Health;
+    /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
+    fn readiness(&self, object: &Object) -> Readiness;
 }
 
 /// Receives the progress of clusters, from several threads.

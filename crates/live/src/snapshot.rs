@@ -22,6 +22,7 @@ use federate_apiserver::managed::read_fields;
 use federate_dialect::probe::Healthz;
 use federate_dialect::{ClusterReads, HubKinds, Observation};
 use federate_engine::actions::Inventory;
+use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a cluster may take where `--timeout` does not say it.
@@ -55,6 +56,8 @@ pub struct MemberState {
     pub observation: Option<Observation>,
     /// The version of Kubernetes, if the cluster reports it.
     pub version: Option<String>,
+    /// The scopes of the custom resources of the repo that the cluster serves, by `Kind.group`.
+    pub scopes: BTreeMap<String, Scope>,
     /// The objects of the repo and of the `ApplySet`, and those that schedulers look at.
     pub objects: Vec<Object>,
 }
@@ -138,6 +141,7 @@ async fn member(
         progress: &NoProgress,
     };
     let state = read(client, desired, &read_options, None, None).await?;
+    found.scopes = state.kinds.custom_scopes();
     found.objects = state.live.objects(&desired.cluster).to_vec();
     found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();

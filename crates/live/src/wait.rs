@@ -11,8 +11,7 @@ use super::listed;
 use super::read::{ClusterState, List, list_all};
 use super::{ApplyOptions, Decider, Error, Step};
 use federate_apiserver::managed::read_fields;
-use federate_dialect::readiness::{combined, final_failure};
-use federate_dialect::{Health, HealthState};
+use federate_dialect::readiness::Readiness;
 use federate_engine::actions::Decision;
 use federate_engine::actions::ownership::PART_OF;
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -67,17 +66,19 @@ pub(super) async fn wait(
         let items = list_all(client, lists, &namespaces, None).await?.items;
         for mut object in listed::objects(items, &cluster, None)?.0 {
             read_fields(&mut object.body);
-            if let Some(why) = final_failure(&object).filter(|_| open.contains_key(&object.id)) {
-                open.remove(&object.id);
-                failed.insert(object.id, why);
+            if !open.contains_key(&object.id) {
                 continue;
             }
-            match combined(decider.health(&object), &object) {
-                Health { state: HealthState::Healthy, .. } => drop(open.remove(&object.id)),
-                Health { reason, .. } => {
+            match decider.readiness(&object) {
+                Readiness::Ready => drop(open.remove(&object.id)),
+                Readiness::InProgress(reason) => {
                     if let Some(why) = open.get_mut(&object.id) {
                         *why = reason;
                     }
+                }
+                Readiness::Failed(why) => {
+                    open.remove(&object.id);
+                    failed.insert(object.id, why);
                 }
             }
         }

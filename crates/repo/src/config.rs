@@ -152,6 +152,28 @@ pub struct Apply {
     /// Whether `apply` sets the fields that rules of `drift.ignore` with `paths` or `managers` name. By default it leaves
     /// them as they are in objects that exist.
     pub reset_ignored: bool,
+    /// When objects of kinds whose status does not follow the conventions of Kubernetes are healthy, for `--wait` and
+    /// rollouts.
+    pub health_checks: Vec<HealthCheck>,
+}
+
+/// When objects of a kind are healthy, as CEL expressions over their top-level fields, such as
+/// `status.phase == 'Ready'`. `failed` is evaluated first, then `inProgress`, then `current`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HealthCheck {
+    /// The API version, such as `db.example.com/v1`. The check is for all versions of the group.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// Is true if the object is healthy.
+    pub current: String,
+    /// Is true while the object changes.
+    #[serde(default)]
+    pub in_progress: Option<String>,
+    /// Is true if the object will never become healthy, which ends the wait.
+    #[serde(default)]
+    pub failed: Option<String>,
 }
 
 /// Settings for drift.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Dialects;
+use federate_engine::snapshot::Stored;
 use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Live, Object};
 use federate_repo::{Claims, Declared, ImpliedScope, Role};
@@ -17,9 +18,15 @@ pub(crate) struct KnownKinds {
 
 impl KnownKinds {
     /// Reads the scopes of custom resources from their definitions and from the objects themselves: an API server
-    /// writes the namespace of every namespaced object.
-    pub(crate) fn new(dialects: Dialects, live: &Live) -> Self {
-        let mut observed = BTreeMap::new();
+    /// writes the namespace of every namespaced object. What the API servers of a snapshot have said is known, too.
+    pub(crate) fn new(dialects: Dialects, live: &Live, snapshot: Option<&Stored>) -> Self {
+        let served = snapshot.into_iter().flat_map(|snapshot| &snapshot.scopes);
+        let mut observed: BTreeMap<(String, String), Scope> = served
+            .filter_map(|(name, scope)| {
+                let (kind, group) = name.split_once('.')?;
+                Some(((group.to_owned(), kind.to_owned()), *scope))
+            })
+            .collect();
         let objects = || live.clusters().flat_map(|cluster| live.objects(cluster));
         for object in objects().filter(|object| kinds::scope(object.id.group(), &object.id.kind).is_none()) {
             let scope = if object.id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
+use federate_dialect::health_checks::{HealthChecks, InvalidHealthCheck};
 use federate_dialect::release::SETTING as RELEASE;
 use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedLists, Variant};
 use federate_engine::deletions::PruneLimit;
@@ -110,6 +111,8 @@ pub struct Session {
     kept: Mutex<Option<Decisions>>,
     planned: OnceLock<Planned>,
     rendering: OnceLock<Rendering>,
+    /// When objects are healthy for the repo.
+    pub(crate) health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
     pub(crate) sources: OnceLock<SourceReview>,
 }
@@ -135,7 +138,7 @@ pub enum Update {
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
-        let known = KnownKinds::new(options.dialects, &options.observed);
+        let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = match options.excluded.clone() {
             Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, &options.read, &known),
             None => federate_repo::load(source, &options.read, &known),
@@ -145,7 +148,7 @@ impl Session {
 
     /// Like `open`, over files in memory, in any order.
     pub fn of_files(files: Vec<File>, config: Config, options: Options) -> Self {
-        let known = KnownKinds::new(options.dialects, &options.observed);
+        let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = federate_repo::load_bytes(files, config, &known);
         Self::of(loaded, known.clone(), options)
     }
@@ -200,6 +203,13 @@ impl Session {
         let mut read = std::mem::take(&mut repo.findings);
         read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
         read.extend(given.iter().cloned());
+        let health_checks =
+            HealthChecks::compile(&repo.config.apply.health_checks).unwrap_or_else(|invalid| {
+                read.extend(invalid.into_iter().map(|InvalidHealthCheck { pointer, message }| {
+                    repo.invalid_config(&format!("/apply/healthChecks{pointer}"), message)
+                }));
+                HealthChecks::default()
+            });
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
         let mut session = Self {
@@ -221,6 +231,7 @@ impl Session {
             kept,
             planned,
             rendering,
+            health_checks,
             sources: OnceLock::new(),
         };
         session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));

@@ -131,6 +131,7 @@ fn add(captured: &mut Captured, inventory: BTreeMap<String, Object>, members: Ve
                 if let Some(version) = state.version {
                     captured.kubernetes.insert(cluster.to_string(), version);
                 }
+                captured.scopes.extend(state.scopes);
                 statuses.extend(state.observation.map(|observation| (cluster.to_string(), observation)));
                 captured.observed.insert(cluster, state.objects);
             }

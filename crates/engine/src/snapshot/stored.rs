@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use federate_dialect::{Dialects, Plan};
+use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Finding, Live, Object, Severity};
 use federate_repo::source::{Entry, EntryKind, Source};
 use federate_repo::{Claimed, Claims, File, Role};
@@ -26,6 +27,8 @@ pub struct Stored {
     pub failed: BTreeMap<String, String>,
     /// The versions of Kubernetes in the clusters, as far as they were read.
     pub kubernetes: BTreeMap<String, String>,
+    /// The scopes of the custom resources that the clusters serve, by `Kind.group`.
+    pub scopes: BTreeMap<String, Scope>,
     /// The inventory objects.
     pub clusters: Vec<Claimed>,
     /// The placements that the control planes have recorded.
@@ -49,6 +52,8 @@ struct Described {
     #[serde(default)]
     kubernetes: BTreeMap<String, String>,
     #[serde(default)]
+    scopes: BTreeMap<String, Scope>,
+    #[serde(default)]
     digest: String,
 }
 
@@ -61,15 +66,14 @@ impl Stored {
     pub fn read(dialects: Dialects, source: &dyn Source, name: &str) -> Result<Self, String> {
         let name = name.trim_end_matches('/');
         let described = described(source)?;
-        let Described { taken, failed, kubernetes, .. } = &described;
-        let (failed, kubernetes) = (failed.clone(), kubernetes.clone());
-        let mut stored = Self { taken: *taken, failed, kubernetes, ..Self::default() };
+        let Described { taken, failed, kubernetes, scopes, digest: recorded_digest, .. } = described;
+        let mut stored = Self { taken, failed, kubernetes, scopes, ..Self::default() };
         let files = files(source, "").map_err(|(path, why)| format!("{path}: {why}"))?;
         let mut digest = Digest::default();
         for (path, bytes) in files.iter().filter(|(path, _)| *path != DESCRIPTION) {
             digest.add(path, bytes);
         }
-        if digest.finish() != described.digest {
+        if digest.finish() != recorded_digest {
             stored.findings.push(changed(&format!("{name}/{DESCRIPTION}").into()));
         }
         if let Some(bytes) = files.get(PLACEMENTS) {

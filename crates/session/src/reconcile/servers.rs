@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use federate_apiserver::Kind;
+use federate_dialect::health_checks::HealthChecks;
+use federate_dialect::readiness::{Readiness, compute_readiness};
 use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, DecisionContext};
 use federate_engine::actions::{Actions, Decision, Inventory, RepoRef};
@@ -172,6 +174,7 @@ struct SessionDecider<'s> {
     deciding: &'s DecisionContext<'s>,
     config: &'s Config,
     dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
+    health_checks: &'s HealthChecks,
     held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
 }
 
@@ -182,7 +185,14 @@ impl<'s> SessionDecider<'s> {
         let rows = deciding.rendering.plan.placements.iter();
         let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
         let (clusters, config) = (session.clusters(), &session.repo().config);
-        Self { clusters, deciding, config, dialects, held: &reconciler.held }
+        Self {
+            clusters,
+            deciding,
+            config,
+            dialects,
+            health_checks: &session.health_checks,
+            held: &reconciler.held,
+        }
     }
 }
 
@@ -227,10 +237,15 @@ impl Decider for SessionDecider<'_> {
         self.dialects.get(object).map_or(0, |dialect| dialect.wave(object))
     }
 
-    fn health(&self, object: &Object) -> Health {
-        let Some(dialect) = self.dialects.get(&object.id) else { return Health::unknown("") };
-        let own = self.deciding.engine.health(dialect.name(), object);
-        own.unwrap_or_else(|| dialect.health(object, self.config))
+    fn readiness(&self, object: &Object) -> Readiness {
+        let control_plane = self.dialects.get(&object.id).map_or_else(
+            || Health::unknown(""),
+            |dialect| {
+                let own = self.deciding.engine.health(dialect.name(), object);
+                own.unwrap_or_else(|| dialect.health(object, self.config))
+            },
+        );
+        compute_readiness(control_plane, object, self.health_checks)
     }
 }
 
