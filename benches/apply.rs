@@ -13,6 +13,10 @@
     reason = "a benchmark that cannot set up its input has nothing better to do"
 )]
 
+/// Objects consist of many small allocations, which all cores make and free.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "shared/apps.rs"]
 mod apps;
 
@@ -22,7 +26,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use federate_allocator as _;
 use federate_test_apiserver::Fleet;
 
 const CLUSTERS: usize = 10;

@@ -4,11 +4,14 @@
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 
 use divan::Bencher;
-use federate_allocator as _;
 use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
 use rayon::prelude::*;
 use serde_json::json;
+
+/// Objects consist of many small allocations, which all cores make and free.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();

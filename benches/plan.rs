@@ -8,12 +8,15 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use federate_allocator as _;
 use federate_control_planes::DIALECTS;
 use federate_dialect::Previous;
 use federate_repo::source::Entry;
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
+
+/// Objects consist of many small allocations, which all cores make and free.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     divan::main();

@@ -13,6 +13,10 @@
     reason = "a benchmark that cannot set up its input has nothing better to do"
 )]
 
+/// Objects consist of many small allocations, which all cores make and free.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "shared/apps.rs"]
 mod apps;
 #[path = "../tests/cli/git_http.rs"]
@@ -29,7 +33,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use federate_allocator as _;
 use serde_json::json;
 
 use process::{Running, number, run};

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use federate_allocator as _;
+/// Objects consist of many small allocations, which all cores make and free.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The stack of each worker thread, the same as the main thread's: documents may be nested 512 levels deep.
 const STACK: usize = 8 << 20;

@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 11] = [
     &["publish", "live", "report"],
     &["session"],
     &["sync"],
-    &["allocator", "test-apiserver"],
+    &["test-apiserver"],
     &["federate"],
 ];
 
