@@ -59,12 +59,13 @@ stage_plan() {
 
 # Compares with the base; sets differences to none, some or unknown.
 stage_diff() {
-  local arguments
+  local arguments limit=$prune_limit
   differences=none
+  ! has_label || limit=100
   find_base
   [ -n "$base" ] || return 0
   # Exactly this base: it was chosen, and a shallow clone cannot find where the branches parted.
-  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base.." ${head:+"--to=$head"} -o markdown)
+  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base.." ${head:+"--to=$head"} ${limit:+"--prune-limit=$limit"} ${prune_label:+"--prune-label=$prune_label"} -o markdown)
   side_names
   # A partial diff still helps reviewers.
   case " ${more[*]-} " in

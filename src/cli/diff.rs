@@ -1,15 +1,16 @@
 //! `federate diff`
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::deletions::DeletionArgs;
 use super::filter::FilterArgs;
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, complete, print, print_unchanged, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
-use federate_kubernetes::{Finding, Severity};
+use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
@@ -36,7 +37,7 @@ use range::{Earlier, Range};
 /// control plane, to show what an upgrade moves. Objects that are already placed move only if the newer
 /// release reschedules them; with --fresh, both releases schedule everything from scratch.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)))]
+#[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)), mut_arg("prune_limit", announce_limit))]
 pub(super) struct Diff {
     /// The branch or revision to compare with [default: the default branch of origin, or else main or master]
     ///
@@ -70,6 +71,13 @@ pub(super) struct Diff {
     /// Link lines of files in the Markdown report to URL/<path from the repository's root>#L<line>
     #[arg(long, value_name = "URL")]
     link: Option<String>,
+
+    /// The label that confirms deletions beyond --prune-limit, for the Markdown report
+    #[arg(long, value_name = "LABEL", hide_short_help = true)]
+    prune_label: Option<String>,
+
+    #[command(flatten)]
+    deletions: DeletionArgs,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
@@ -109,6 +117,11 @@ Examples:
   federate diff examples/repo --from main -o markdown > comment.md
   federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";
 
+/// `--prune-limit` of a command that only says what another one would refuse.
+fn announce_limit(arg: Arg) -> Arg {
+    arg.hide_short_help(true).help("Say that publishing is refused if it deletes more than this share of the objects, in total or of a cluster")
+}
+
 impl Diff {
     pub(super) fn run(mut self) -> Result<Exit, Fault> {
         self.read_positionals()?;
@@ -146,12 +159,15 @@ impl Diff {
             return Ok(Exit::Error);
         }
         let comparison = Comparison { from: &from, to: &to };
-        let mut changes = comparison.changes(&digest_key()?, &self.args.clusters);
-        if self.filter.is_given() {
-            let filter = self.filter.filter(&[&from, &to]);
-            changes.retain(|id| filter.shows(id));
+        let filter = self.filter.is_given().then(|| self.filter.filter(&[&from, &to]));
+        let shows = filter.as_ref().map(|filter| |id: &ObjectRef| filter.shows(id));
+        let shows = shows.as_ref().map(|shows| shows as &dyn Fn(&ObjectRef) -> bool);
+        let changes = comparison.changes_of(&digest_key()?, &self.args.clusters, shows);
+        let mut report = Report::new(&names.0, &names.1, &changes)
+            .with_clusters(comparison.inventory(), comparison.capacity());
+        if filter.is_none() && self.args.clusters.is_empty() {
+            report.deletion_guard = comparison.excessive_deletions(self.deletions.limit());
         }
-        let mut report = Report::new(&names.0, &names.1, &changes);
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
         if self.args.quiet {
@@ -237,7 +253,7 @@ impl Diff {
     /// Where the Markdown report finds the files that it names.
     fn files(&self) -> markdown::Files {
         let prefix = GitLocation::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
-        markdown::Files { prefix, url: self.link.clone() }
+        markdown::Files { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
     }
 
     /// The command that prints the whole diff.

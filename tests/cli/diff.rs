@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
 mod base;
+mod comment;
 mod findings;
 
 /// A repo whose state is committed.
@@ -86,6 +87,8 @@ main → work tree: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
 Deleted from clusters
   - m1: Deployment shop/web
 
+Publishing this is refused: 1 of the 2 objects would go, and more than 30 % at once may be a mistake; cluster m1 would lose everything; --prune-limit 100 confirms it
+
 Placement changes
   ~ Deployment shop/web moved, 2 of 4 replicas
       2 → –            m1
@@ -94,6 +97,13 @@ Placement changes
 
 Manifest changes
   not shown: 1 changed manifest in which only replicas differ
+
+Caused by
+  ~ policy.yaml:12 PropagationPolicy shop/web: 1 placement, 2 manifests
+      /spec/placement/clusterAffinity: – → {\"clusterNames\":[\"m2\"]}
+
+Does it fit
+  not known for m2: neither the inventory nor a snapshot says what is free there
 "
     );
     let ran = sandbox.run("diff --from main -o markdown").code(1);
@@ -103,14 +113,25 @@ Manifest changes
 <!-- federate diff -->
 ### federate: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
 
-`main` → `work tree`
+`main` → `work tree`: 1 manifest is deleted from 1 cluster and 1 object moves.
 
 > [!CAUTION]
 > - 1 of 2 manifests are deleted (50 %)
+> - publishing this is refused: 1 of the 2 objects would go, and more than 30 % at once may be a mistake; cluster m1 would lose everything; `--prune-limit 100` confirms it
 
 #### Deleted from clusters
 
 - `m1`: `Deployment shop/web`
+
+#### Caused by
+
+| changed in the repo | field | before | after | effect |
+|---|---|---|---|---|
+| `PropagationPolicy shop/web` in `policy.yaml:12` | `/spec/placement/clusterAffinity` | – | `{\"clusterNames\":[\"m2\"]}` | 1 placement, 2 manifests |
+
+#### Does it fit
+
+It is not known whether there is room in `m2`: neither the inventory nor a snapshot says what is free there.
 
 #### Totals
 
@@ -159,6 +180,9 @@ Manifest changes
            - name: web
     -        image: nginx:1.27
     +        image: nginx:1.28
+
+Caused by
+  ~ web.yaml:16 Deployment shop/web: 2 manifests
 "
     );
     let json = sandbox.run("diff --from main -o json").code(1).json();

@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use federate_dialect::{Placement, Plan, Previous};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Cluster, ObjectRef, pods};
@@ -57,6 +60,91 @@ pub fn usage(repo: &Repo, clusters: &[Cluster], plan: &Plan, previous: &Previous
         });
     }
     all
+}
+
+/// A resource of a cluster before and after a change of the repo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceChange {
+    /// The allocatable amount; `null` if it is not known.
+    pub allocatable: Option<Quantity>,
+    /// The amount that the replicas of the earlier plan request.
+    pub requested_before: Quantity,
+    /// The amount that the replicas of the later plan request.
+    pub requested_after: Quantity,
+    /// The amount that is free with the earlier plan; `null` if it is not known.
+    pub left_before: Option<Quantity>,
+    /// The amount that is free with the later plan, negative if more is requested than there is; `null` if it is not known.
+    pub left_after: Option<Quantity>,
+}
+
+impl ResourceChange {
+    /// How much more the later plan requests.
+    pub fn added(&self) -> Quantity {
+        self.requested_after - self.requested_before
+    }
+
+    /// Whether the later plan requests more than the earlier one, and more than there is.
+    pub fn is_exceeded(&self) -> bool {
+        self.added().nanos() > 0 && self.left_after.is_some_and(|left| left.nanos() < 0)
+    }
+}
+
+/// The resources of each cluster before and after a change of the repo, by cluster and resource.
+pub type CapacityChanges = BTreeMap<String, BTreeMap<String, ResourceChange>>;
+
+/// One side of a comparison of resources.
+#[derive(Clone, Copy, Debug)]
+pub struct CapacitySide<'a> {
+    /// The repo.
+    pub repo: &'a Repo,
+    /// The inventory.
+    pub clusters: &'a [Cluster],
+    /// The plan, with the replicas that manifests have.
+    pub plan: &'a Plan,
+}
+
+/// Compares what two plans leave free in each cluster of either inventory. `running` is the plan that runs in the clusters, so
+/// that what they report as free already counts it.
+pub fn compare(
+    from: &CapacitySide<'_>,
+    to: &CapacitySide<'_>,
+    running: &CapacitySide<'_>,
+) -> CapacityChanges {
+    let [before, after, ran] = [from, to, running].map(|side| {
+        let mut sums = Amounts::new();
+        for row in &side.plan.placements {
+            add(row, &requests(side.repo, &row.object), 1, &mut sums);
+        }
+        sums
+    });
+    let mut changes = CapacityChanges::new();
+    for (is_later, side) in [(false, from), (true, to)] {
+        for cluster in side.clusters {
+            let resources = changes.entry(cluster.name.to_string()).or_default();
+            for (name, allocatable) in cluster.capacity.iter().flat_map(|capacity| &capacity.allocatable) {
+                let amount = |sums: &Amounts<'_>| {
+                    sums.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or_default()
+                };
+                let free = cluster.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
+                let free = free.copied().unwrap_or_default().nanos();
+                let requested = amount(if is_later { &after } else { &before });
+                let left = Quantity::from_nanos(free - requested + amount(&ran));
+                let change = resources.entry(name.clone()).or_default();
+                change.allocatable = Some(*allocatable);
+                *(if is_later { &mut change.left_after } else { &mut change.left_before }) = Some(left);
+            }
+        }
+    }
+    for (is_later, sums) in [(false, &before), (true, &after)] {
+        for ((cluster, resource), amount) in sums {
+            let Some(resources) = changes.get_mut(*cluster) else { continue };
+            let change = resources.entry(resource.clone()).or_default();
+            let amount = Quantity::from_nanos(*amount);
+            *(if is_later { &mut change.requested_after } else { &mut change.requested_before }) = amount;
+        }
+    }
+    changes
 }
 
 /// What a pod of a template requests, with itself as one of the resource `pods`.

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use federate_dialect::Plan;
@@ -47,7 +48,7 @@ impl PruneLimit {
 }
 
 /// The objects that a run deletes from one cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDeletions {
     /// The cluster.
@@ -174,7 +175,7 @@ fn placed_objects(plan: &Plan) -> impl Iterator<Item = PlacedObject<'_>> {
 }
 
 /// More deletions than the limit allows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcessiveDeletions {
     /// The limit in percent.

@@ -3,8 +3,12 @@
 //! Facts: Kubernetes' `resource.Quantity`: decimal and binary suffixes, with a finest step of 1n. Finer
 //! amounts are rounded up (away from zero), as in `Value()` and `MilliValue()`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Sub;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 const NANO: i128 = 1_000_000_000;
 
@@ -27,6 +31,11 @@ impl Quantity {
     #[must_use]
     pub fn times(self, times: i64) -> Self {
         Self(self.0.saturating_mul(i128::from(times)))
+    }
+
+    /// An amount in billionths.
+    pub fn from_nanos(nanos: i128) -> Self {
+        Self(nanos)
     }
 
     /// The amount in billionths.
@@ -116,6 +125,25 @@ impl std::ops::Add for Quantity {
 
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An amount of a resource, such as `500m` or `17179869184`.",
+            "type": "string",
+        })
     }
 }
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use federate_dialect::Plan;
 use federate_engine::Manifest;
-use federate_engine::change::{self, Changes, DigestKey, Side};
+use federate_engine::capacity::{self, CapacityChanges, CapacitySide};
+use federate_engine::change::{self, Changes, DigestKey, RevisionSide, Side};
+use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
+use federate_report::clusters::ClusterRow;
 use federate_report::findings::{self, Row};
 
 use crate::Session;
@@ -58,6 +61,13 @@ impl RenderedState {
         self.manifests.retain(|manifest| !manifest.clusters.is_empty());
     }
 
+    /// Keeps only some objects.
+    fn narrow_to_objects(&mut self, keep: impl Fn(&ObjectRef) -> bool) {
+        self.plan.placements.retain(|row| keep(&row.object));
+        self.plan.unmatched.retain(&keep);
+        self.manifests.retain(|manifest| keep(&manifest.object));
+    }
+
     /// The changes from this state to a later one. Values of Secrets are compared as digests with `key`.
     pub fn compare(&self, later: &Self, key: &DigestKey) -> Changes {
         change::compare(&self.side(), &later.side(), key)
@@ -85,16 +95,72 @@ pub struct Comparison<'s> {
 }
 
 impl Comparison<'_> {
-    /// The changes in all clusters, or only in the given ones.
+    /// The changes in all clusters, or only in the given ones, with the edits of the repo that cause them.
     pub fn changes(&self, key: &DigestKey, clusters: &[String]) -> Changes {
+        self.changes_of(key, clusters, None)
+    }
+
+    /// The changes of the objects for which `shows` returns true, with totals of these objects. Of the edits of the repo, those
+    /// that change none of them are left out.
+    pub fn changes_of(
+        &self,
+        key: &DigestKey,
+        clusters: &[String],
+        shows: Option<&dyn Fn(&ObjectRef) -> bool>,
+    ) -> Changes {
         let mut from = RenderedState::of(self.from, None);
         let mut to = RenderedState::of(self.to, Some(&from));
-        if !clusters.is_empty() {
-            let keep = |name: &str| clusters.iter().any(|cluster| cluster == name);
-            from.narrow(keep);
-            to.narrow(keep);
+        for state in [&mut from, &mut to] {
+            if !clusters.is_empty() {
+                state.narrow(|name| clusters.iter().any(|cluster| cluster == name));
+            }
+            if let Some(shows) = shows {
+                state.narrow_to_objects(shows);
+            }
         }
-        from.compare(&to, key)
+        let mut changes = from.compare(&to, key);
+        let engines = [self.from.engine(), self.to.engine()];
+        let [before, after] = [(&engines[0], &from), (&engines[1], &to)]
+            .map(|(engine, state)| RevisionSide { engine, plan: &state.plan, manifests: &state.manifests });
+        change::find_causes(&mut changes, &before, &after, key);
+        if !clusters.is_empty() || shows.is_some() {
+            changes.causes.retain(|cause| !cause.is_without_effect());
+        }
+        changes
+    }
+
+    /// What both revisions leave free in each cluster.
+    pub fn capacity(&self) -> CapacityChanges {
+        let [before, after] = [self.from, self.to].map(Session::plan_with_replicas);
+        let remembered =
+            Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
+        // Without a memory, the earlier revision is what runs.
+        let running = match remembered.placements.as_slice() {
+            [] => before.clone(),
+            _ => self.from.engine().count_replicas(&remembered),
+        };
+        let [from, running] = [&before, &running].map(|plan| CapacitySide {
+            repo: self.from.repo(),
+            clusters: self.from.clusters(),
+            plan,
+        });
+        let to = CapacitySide { repo: self.to.repo(), clusters: self.to.clusters(), plan: &after };
+        capacity::compare(&from, &to, &running)
+    }
+
+    /// The deletions by which a run that publishes the later revision exceeds the limit, if it does.
+    pub fn excessive_deletions(&self, limit: PruneLimit) -> Option<ExcessiveDeletions> {
+        let deletions = Deletions::between(self.from.plan(), self.to.plan());
+        deletions.exceeding(self.to.prune_limit(limit), |_| true)
+    }
+
+    /// The clusters of both inventories, sorted by name: those of the later one as they are there.
+    pub fn inventory(&self) -> Vec<ClusterRow> {
+        let mut rows = self.to.cluster_rows();
+        let known: BTreeSet<String> = rows.iter().map(|row| row.name.clone()).collect();
+        rows.extend(self.from.cluster_rows().into_iter().filter(|row| !known.contains(&row.name)));
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows
     }
 
     /// What `federate check` finds in the later revision only, compared without lines.

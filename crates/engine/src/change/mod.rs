@@ -21,6 +21,7 @@ use crate::replicas::ObjectReplicas;
 use federate_dialect::{Placement, Plan};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
+mod causes;
 mod credentials;
 mod keys;
 mod notation;
@@ -32,8 +33,9 @@ mod pruned;
 mod secret;
 mod sequence;
 
+pub use causes::{Cause, CauseRole, ChangedField, RevisionSide, find_causes};
 pub use credentials::{hide_credentials, names_credential};
-pub use notation::readable;
+pub use notation::{find_pointer, readable};
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, paths};
@@ -68,6 +70,9 @@ pub struct Changes {
     pub pruned: Vec<Pruned>,
     /// The templates that no policy places on one side only.
     pub unmatched: Difference<ObjectRef>,
+    /// The edits of the repo, those with the most effects first. Those without effects come last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
 }
 
 /// The totals of both sides.
@@ -120,18 +125,6 @@ impl<T: Ord + Clone> Difference<T> {
 }
 
 impl Changes {
-    /// Keeps only the changes of these objects. The totals stay those of all objects.
-    pub fn retain(&mut self, keep: impl Fn(&ObjectRef) -> bool) {
-        self.placements.retain(|change| keep(&change.object));
-        self.objects.retain(|change| keep(&change.object));
-        self.unmatched.added.retain(&keep);
-        self.unmatched.removed.retain(&keep);
-        for pruned in &mut self.pruned {
-            pruned.objects.retain(&keep);
-        }
-        self.pruned.retain(|pruned| !pruned.objects.is_empty());
-    }
-
     /// Whether both sides are equal.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
@@ -176,6 +169,7 @@ impl Changes {
             objects: Vec::new(),
             pruned: Vec::new(),
             unmatched: Difference::of(from.plan.unmatched.iter(), unmatched.iter()),
+            causes: Vec::new(),
         }
     }
 }
@@ -230,8 +224,13 @@ impl RowChange {
 pub fn compare(from: &Side<'_>, to: &Side<'_>, key: &DigestKey) -> Changes {
     let clusters = Difference::of(from.clusters.iter().map(|c| &c.name), to.clusters.iter().map(|c| &c.name));
     let unmatched = Difference::of(from.plan.unmatched.iter(), to.plan.unmatched.iter());
-    let placements = placements::compare(from.plan, to.plan);
-    let objects = objects::compare(from.manifests, to.manifests, &placements, key);
+    let mut placements = placements::compare(from.plan, to.plan);
+    let now_unmatched: BTreeSet<&ObjectRef> = unmatched.added.iter().collect();
+    for change in &mut placements {
+        change.runs_nowhere |= now_unmatched.contains(&change.object);
+    }
+    let mut objects = objects::compare(from.manifests, to.manifests, &placements, key);
+    count_restarted_pods(&mut objects, from.plan, to.plan);
     let pruned = pruned::group(&objects, &clusters.removed);
     Changes {
         totals: Totals { from: total(from), to: total(to) },
@@ -240,6 +239,27 @@ pub fn compare(from: &Side<'_>, to: &Side<'_>, key: &DigestKey) -> Changes {
         objects,
         pruned,
         unmatched,
+        causes: Vec::new(),
+    }
+}
+
+/// Counts the pods that changes replace: those that run before and after.
+fn count_restarted_pods(objects: &mut [ObjectChange], from: &Plan, to: &Plan) {
+    if !objects.iter().any(|change| change.restarts_pods) {
+        return;
+    }
+    let [from, to] = [from, to].map(|plan| -> HashMap<&ObjectRef, &Placement> {
+        plan.placements.iter().map(|row| (&row.object, row)).collect()
+    });
+    for change in objects.iter_mut().filter(|change| change.restarts_pods) {
+        let (Some(before), Some(after)) = (from.get(&change.object), to.get(&change.object)) else {
+            continue;
+        };
+        let pods = change.clusters.iter().map(|name| {
+            let replicas = |row: &Placement| row.clusters.named(name)?.replicas;
+            Some(replicas(before)?.min(replicas(after)?))
+        });
+        change.pods = pods.sum();
     }
 }
 

@@ -35,6 +35,57 @@ pub fn readable(pointer: &str, body: &Value) -> String {
     path
 }
 
+/// The JSON pointer of the field at a path in the notation of [`super::paths`]. It ends before the first step that `body` does
+/// not have.
+///
+/// ```
+/// use serde_json::json;
+/// let body = json!({"spec": {"containers": [{"name": "web", "image": "nginx"}]}});
+/// let pointer = federate_engine::change::find_pointer("/spec/containers[name=web]/image", &body);
+/// assert_eq!(pointer, "/spec/containers/0/image");
+/// ```
+pub fn find_pointer(path: &str, body: &Value) -> String {
+    let mut pointer = String::new();
+    let (mut at, mut rest) = (body, path);
+    let mut fields: Vec<&str> = Vec::new();
+    while !rest.is_empty() {
+        let next = match at {
+            Value::Array(items) => find_item(items, &fields, rest),
+            _ => rest.strip_prefix('/').and_then(|rest| {
+                let end = rest.find(['/', '[']).unwrap_or(rest.len());
+                let (step, rest) = rest.split_at(end);
+                let key = step.replace("~2", "[");
+                let key = federate_kubernetes::pointer::unescape(&key).into_owned();
+                fields.push(step);
+                Some((federate_kubernetes::pointer::escape(&key).into_owned(), at.get(&key)?, rest))
+            }),
+        };
+        let Some((token, value, after)) = next else { break };
+        pointer.push('/');
+        pointer.push_str(&token);
+        (at, rest) = (value, after);
+    }
+    pointer
+}
+
+/// The item of a list at the first step of a path, with its index and the rest of the path.
+fn find_item<'v, 'p>(
+    items: &'v [Value],
+    fields: &[&str],
+    path: &'p str,
+) -> Option<(String, &'v Value, &'p str)> {
+    if let Some(index) = path.strip_prefix('/') {
+        let end = index.find(['/', '[']).unwrap_or(index.len());
+        let (index, rest) = index.split_at(end);
+        return Some((index.to_owned(), items.get(index.parse::<usize>().ok()?)?, rest));
+    }
+    let selected = |(index, item): (usize, &'v Value)| {
+        let rest = path.strip_prefix(&named(item, items, fields)?)?;
+        Some((index.to_string(), item, rest))
+    };
+    items.iter().enumerate().find_map(selected)
+}
+
 /// The step that selects an item by its keys; `None` if only its position does.
 fn named(item: &Value, items: &[Value], fields: &[&str]) -> Option<String> {
     let (field, around) = match fields {

@@ -15,6 +15,7 @@ use super::placements::{PlacementChange, Share};
 use super::secret::{self, DigestKey};
 use super::{PathChange, paths, sequence};
 use crate::Manifest;
+use crate::actions::restart::restarts_pods;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// One change of an object, with all clusters that have the same change.
@@ -41,6 +42,15 @@ pub struct ObjectChange {
     pub paths: Vec<PathChange>,
     /// The unified diff of the manifests in the first cluster, without file headers.
     pub diff: String,
+    /// Whether the change replaces the pods of a running workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarts_pods: bool,
+    /// How many pods it replaces in these clusters; left out if it replaces none, or if their number is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<i64>,
+    /// The edits that cause the change, by their numbers in `causes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caused_by: Vec<usize>,
 }
 
 /// The kind of change of an object in some clusters.
@@ -54,6 +64,9 @@ pub enum ObjectChangeKind {
     /// The clusters no longer have the object.
     Removed,
 }
+
+/// Kinds that replace their pods like those of Kubernetes, as `Kind.group`.
+const ROLLING_KINDS: [&str; 1] = ["Rollout.argoproj.io"];
 
 /// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
@@ -118,7 +131,18 @@ fn changes(
         };
         let replicas_at = replicas_at(&paths, &clusters, placement);
         let (object, diff) = (object.clone(), String::new());
-        let change = ObjectChange { object, kind, clusters, elsewhere, replicas_at, paths, diff };
+        let change = ObjectChange {
+            object,
+            kind,
+            clusters,
+            elsewhere,
+            replicas_at,
+            paths,
+            diff,
+            restarts_pods: kind == ObjectChangeKind::Changed && pair.restarts_pods(),
+            pods: None,
+            caused_by: Vec::new(),
+        };
         match groups.entry((kind, identity)) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 entry.insert((pair, change));
@@ -248,6 +272,12 @@ impl ManifestPair {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether a running workload replaces its pods.
+    fn restarts_pods(&self) -> bool {
+        let rolling = ROLLING_KINDS.map(str::to_owned);
+        matches!(&self.values, [Some(from), Some(to)] if restarts_pods(from, to, &rolling))
     }
 
     fn diff(&self) -> String {

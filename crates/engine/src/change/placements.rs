@@ -38,6 +38,12 @@ pub struct PlacementChange {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub resumed: Vec<ClusterName>,
+    /// Whether the object is in the repo and on no cluster on the later side.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs_nowhere: bool,
+    /// The edits that cause the change, by their numbers in `causes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caused_by: Vec<usize>,
 }
 
 impl PlacementChange {
@@ -165,7 +171,10 @@ pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Optio
     let resumed = only(&was_suspended, &is_suspended);
     let dialect = |row: Option<&Placement>| row.map(|p| p.dialect.clone()).filter(|name| !name.is_empty());
     let other_dialect = from.is_some() && to.is_some() && dialect(from) != dialect(to);
-    let kind = if had.is_empty() && !has.is_empty() {
+    let kind = if to.is_none() && had.is_empty() {
+        // What ran nowhere and is gone changes nothing.
+        return None;
+    } else if had.is_empty() && !has.is_empty() {
         PlacementChangeKind::Appeared
     } else if has.is_empty() && !had.is_empty() {
         PlacementChangeKind::Disappeared
@@ -182,6 +191,8 @@ pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Optio
     };
     let replicas = Pair { from: replicas(&had), to: replicas(&has) };
     let dialect = dialect(to).or(dialect(from)).unwrap_or_default();
+    // The row of a policy itself runs nothing.
+    let runs_nowhere = to.is_some() && has.is_empty() && policy.to.as_ref() != Some(object);
     let placing = [to, from].into_iter().flatten().find(|row| !row.clusters.is_empty());
     let required_by = placing.map(|row| row.required_by.clone()).unwrap_or_default();
     Some(PlacementChange {
@@ -195,6 +206,8 @@ pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Optio
         unschedulable,
         suspended,
         resumed,
+        runs_nowhere,
+        caused_by: Vec::new(),
     })
 }
 

@@ -8,7 +8,7 @@ use federate_engine::change::{
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::Value;
 
-use super::{fits_in_line, values, visible};
+use super::{fits_in_line, values, visible, word};
 use crate::table::counted;
 
 /// Placements that changed in the same way.
@@ -57,7 +57,8 @@ pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
                 &change.clusters,
                 &change.unschedulable,
                 &change.suspended,
-                &change.resumed
+                &change.resumed,
+                &change.caused_by
             )
         );
         let at = *known.entry(alike).or_insert(moves.len());
@@ -66,7 +67,70 @@ pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
             None => moves.push(Move { objects: vec![&change.object], change, shifts: shifts(change) }),
         }
     }
+    // What runs nowhere comes first.
+    moves.sort_by_key(|moved| !moved.change.runs_nowhere);
     moves
+}
+
+/// Many placements that changed for the same reason, with what clusters gain and lose by them together.
+pub(super) struct MoveSummary<'d> {
+    pub(super) moves: Vec<Move<'d>>,
+    /// The replicas before and after by group of clusters, or the objects where there are no replicas; those that change
+    /// most come first.
+    pub(super) shares: Vec<(String, i64, i64)>,
+}
+
+/// How many placements with a common reason are shown one by one.
+const MAX_MOVES: usize = 12;
+
+/// Summarizes placements by what happened and by whom, where there are many. `find_group` is the group of a cluster.
+/// Returns the summaries and the other placements.
+pub(super) fn summarize_moves<'d>(
+    moves: Vec<Move<'d>>,
+    find_group: impl Fn(&str) -> String,
+) -> (Vec<MoveSummary<'d>>, Vec<Move<'d>>) {
+    let mut alike: BTreeMap<(&str, String), Vec<Move<'d>>> = BTreeMap::new();
+    let mut single = Vec::new();
+    for moved in moves {
+        if moved.change.runs_nowhere || !moved.change.is_move() {
+            single.push(moved);
+            continue;
+        }
+        let by = moved.by(ToString::to_string);
+        alike.entry((word(moved.change), by)).or_default().push(moved);
+    }
+    let mut summaries = Vec::new();
+    for moves in alike.into_values() {
+        if moves.len() > MAX_MOVES {
+            summaries.push(MoveSummary { shares: sum_shares(&moves, &find_group), moves });
+        } else {
+            single.extend(moves);
+        }
+    }
+    single.sort_by(|a, b| {
+        (!a.change.runs_nowhere, &a.change.object).cmp(&(!b.change.runs_nowhere, &b.change.object))
+    });
+    summaries.sort_by_key(|summary| std::cmp::Reverse(summary.moves.len()));
+    (summaries, single)
+}
+
+/// What groups of clusters have before and after.
+fn sum_shares(moves: &[Move<'_>], find_group: impl Fn(&str) -> String) -> Vec<(String, i64, i64)> {
+    let count = |share: Option<Share>| share.map_or(0, |share| share.replicas.unwrap_or(1));
+    let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    for moved in moves {
+        let objects = i64::try_from(moved.objects.len()).unwrap_or(i64::MAX);
+        for shift in &moved.shifts {
+            for cluster in &shift.clusters {
+                let (from, to) = sums.entry(find_group(cluster)).or_default();
+                *from += count(shift.from) * objects;
+                *to += count(shift.to) * objects;
+            }
+        }
+    }
+    let mut shares: Vec<_> = sums.into_iter().map(|(group, (from, to))| (group, from, to)).collect();
+    shares.sort_by(|a, b| (b.2 - b.1).abs().cmp(&(a.2 - a.1).abs()).then_with(|| a.0.cmp(&b.0)));
+    shares
 }
 
 fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
@@ -93,6 +157,10 @@ pub(super) struct Entry<'d> {
     pub(super) diff: &'d str,
     /// The number of different manifests, of which the diff shows one.
     pub(super) variants: usize,
+    /// The edits that cause the changes, by their numbers.
+    pub(super) caused_by: Vec<usize>,
+    /// Whether pods restart.
+    pub(super) restarts_pods: bool,
     /// The values of each object, where many objects change the same fields to different values: first those that follow
     /// no pattern, by name. Empty where all objects have the values in `paths`.
     pub(super) variations: Vec<Variation<'d>>,
@@ -124,7 +192,17 @@ impl<'d> Entry<'d> {
         // A new cluster whose manifest differs from that of the other clusters is also a change.
         let new_here = change.kind == ObjectChangeKind::Added && change.elsewhere && !paths.is_empty();
         let kind = if new_here { ObjectChangeKind::Changed } else { change.kind };
-        Self { kind, new_here, places, paths, diff: &change.diff, variants: 1, variations: Vec::new() }
+        Self {
+            kind,
+            new_here,
+            places,
+            paths,
+            diff: &change.diff,
+            variants: 1,
+            caused_by: change.caused_by.clone(),
+            restarts_pods: change.restarts_pods,
+            variations: Vec::new(),
+        }
     }
 
     /// All objects, sorted.
@@ -156,6 +234,8 @@ impl<'d> Entry<'d> {
 
     /// Adds another object, or another manifest of the same object.
     fn join(&mut self, change: &'d ObjectChange) {
+        self.caused_by.extend(&change.caused_by);
+        self.restarts_pods |= change.restarts_pods;
         if self.kind == ObjectChangeKind::Added {
             self.variants += 1;
         }
@@ -184,16 +264,9 @@ fn fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
-/// The workloads whose pods restart, because the pod template of a running one differs.
+/// The workloads whose pods restart, with the clusters.
 pub(super) fn restarts(changes: &Changes) -> Vec<(&ObjectRef, &[ClusterName])> {
-    let is_restarted = |change: &&ObjectChange| {
-        let workload =
-            matches!(change.object.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "Rollout");
-        let is_template =
-            |path: &PathChange| path.path == "/spec/template" || path.path.starts_with("/spec/template/");
-        workload && change.kind == ObjectChangeKind::Changed && change.paths.iter().any(is_template)
-    };
-    let restarted = changes.objects.iter().filter(is_restarted);
+    let restarted = changes.objects.iter().filter(|change| change.restarts_pods);
     restarted.map(|change| (&change.object, change.clusters.as_slice())).collect()
 }
 
@@ -271,15 +344,17 @@ fn fold(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut is_folded = vec![false; entries.len()];
     for group in alike.into_values().filter(|group| group.len() > ALIKE) {
         let variations = variations(group.iter().filter_map(|at| entries.get(*at)));
-        let mut places = Vec::new();
+        let (mut places, mut caused_by) = (Vec::new(), Vec::new());
         for at in group.iter().skip(1) {
             is_folded.iter_mut().skip(*at).take(1).for_each(|is_folded| *is_folded = true);
-            places.extend(
-                entries.get_mut(*at).map(|entry| std::mem::take(&mut entry.places)).unwrap_or_default(),
-            );
+            if let Some(entry) = entries.get_mut(*at) {
+                places.append(&mut entry.places);
+                caused_by.append(&mut entry.caused_by);
+            }
         }
         if let Some(first) = group.first().and_then(|at| entries.get_mut(*at)) {
             first.places.extend(places);
+            first.caused_by.extend(caused_by);
             first.variations = variations;
         }
     }

@@ -6,17 +6,27 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::clusters::ClusterRow;
 use super::findings::Row;
 use super::table::counted;
+use cluster_sets::ClusterSets;
 use federate_dialect::plan::API_VERSION;
+use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
     Changes, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, Share,
 };
+use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
+mod cluster_sets;
+mod edits;
+mod fit;
 mod groups;
 pub mod markdown;
 pub mod text;
+mod verdict;
+
+pub use verdict::{ObjectVerdict, Verdict, VerdictCounts, VerdictFlag};
 
 /// The diff of two renderings, for JSON.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,9 +40,20 @@ pub struct Diff<'a> {
     pub from: &'a str,
     /// The name of the later side.
     pub to: &'a str,
+    /// What matters about the differences.
+    pub verdict: Verdict,
     /// All differences.
     #[serde(flatten)]
     pub changes: &'a Changes,
+    /// The clusters of both sides, sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inventory: Vec<ClusterRow>,
+    /// What is requested of each cluster and free in it, by cluster and resource.
+    #[serde(default, skip_serializing_if = "CapacityChanges::is_empty")]
+    pub capacity: CapacityChanges,
+    /// The deletions by which publishing the later side exceeds the limit; left out if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_guard: Option<ExcessiveDeletions>,
     /// Errors and warnings that only the later side has.
     pub findings: Vec<Row>,
     /// Errors and warnings that only the earlier side has.
@@ -42,8 +63,42 @@ pub struct Diff<'a> {
 impl<'a> Diff<'a> {
     /// The changes with the names of the two sides, without findings.
     pub fn new(from: &'a str, to: &'a str, changes: &'a Changes) -> Self {
-        let (findings, resolved) = (Vec::new(), Vec::new());
-        Self { api_version: API_VERSION, kind: "Diff", from, to, changes, findings, resolved }
+        let capacity = CapacityChanges::new();
+        Self {
+            api_version: API_VERSION,
+            kind: "Diff",
+            from,
+            to,
+            verdict: Verdict::new(changes, &capacity),
+            changes,
+            inventory: Vec::new(),
+            capacity,
+            deletion_guard: None,
+            findings: Vec::new(),
+            resolved: Vec::new(),
+        }
+    }
+
+    /// The same with the clusters of both sides and what is free in them.
+    #[must_use]
+    pub fn with_clusters(self, inventory: Vec<ClusterRow>, capacity: CapacityChanges) -> Self {
+        let verdict = Verdict::new(self.changes, &capacity);
+        Self { verdict, inventory, capacity, ..self }
+    }
+
+    /// The name of a set of clusters by what they have in common, if there are more than `most` and not all of them.
+    fn name_set(
+        &self,
+        sets: &ClusterSets<'_>,
+        names: &[&ClusterName],
+        most: usize,
+        write: impl Fn(&str) -> String,
+    ) -> Option<String> {
+        if names.len() <= most.saturating_add(1) || self.clusters(names, most).all > 0 {
+            return None;
+        }
+        let names: Vec<&str> = names.iter().map(|name| &***name).collect();
+        sets.name_set(&names, write)
     }
 
     /// The names of clusters, shortened if there are many, or "all" if it is all of them.
@@ -259,7 +314,7 @@ fn signed(number: i64) -> String {
 }
 
 /// Text without control characters and marks of the reading direction.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let acts = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
-use super::markdown::{Files, LONGEST, markdown};
+use super::markdown::{Files, markdown};
 use super::text::{Detail, text};
 use super::*;
+use crate::size_budget::MAX_COMMENT;
 use crate::table::TextStyle;
 use federate_engine::change::{Difference, ObjectChange, ObjectChangeKind, PathChange, Total, Totals};
 
@@ -19,6 +20,7 @@ fn changes(objects: Vec<ObjectChange>) -> Changes {
         objects,
         pruned: Vec::new(),
         unmatched: Difference { added: Vec::new(), removed: Vec::new() },
+        causes: Vec::new(),
     }
 }
 
@@ -33,6 +35,9 @@ fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
         replicas_at: None,
         paths: vec![path],
         diff: diff.to_owned(),
+        restarts_pods: false,
+        pods: None,
+        caused_by: Vec::new(),
     }
 }
 
@@ -64,7 +69,7 @@ fn a_comment_gives_up_the_largest_details_first() {
         changed(&format!("c{at}"), &format!("/data/k{at}"), "b", &diff)
     };
     let comment = comment((0..20).map(large).collect());
-    assert!(comment.len() < LONGEST);
+    assert!(comment.len() < MAX_COMMENT);
     assert_eq!(comment.matches("```diff").count(), 19);
     let tail = &comment[comment.len() - 200..];
     assert!(
@@ -78,7 +83,7 @@ fn a_comment_gives_up_the_largest_details_first() {
 fn any_number_of_changes_fits_and_what_is_missing_is_said() {
     let many = (0..20_000).map(|at| changed(&format!("c{at}"), &format!("/data/k{at}"), "b", "+ x\n"));
     let comment = comment(many.collect());
-    assert!(comment.len() < LONGEST, "{}", comment.len());
+    assert!(comment.len() < MAX_COMMENT, "{}", comment.len());
     assert!(comment.contains("of 20000 lines of “Manifest changes”"), "{}", &comment[comment.len() - 400..]);
 }
 

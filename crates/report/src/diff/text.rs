@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
+use super::cluster_sets::ClusterSets;
+use super::edits::Edits;
+use super::fit::Fit;
 use super::groups::{Entry, Move, entries, entries_in_full, moves, not_shown};
 use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, values, visible, word};
 use crate::findings::Row;
 use crate::table::{TextStyle, counted};
-use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
+use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is shown.
@@ -24,9 +27,25 @@ pub enum Detail {
 /// How many names of a list are shown, unless all are to be shown.
 const NAMES: usize = 8;
 
+/// How many edits are shown, unless all are to be shown.
+const MAX_EDITS: usize = 20;
+
+/// How many of the tightest resources are shown, unless all are to be shown.
+const MAX_RECEIVERS: usize = 6;
+
+/// The sign of a kind of change, and its colour.
+fn sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
+    match kind {
+        ObjectChangeKind::Added => ('+', AnsiColor::Green),
+        ObjectChangeKind::Changed => ('~', AnsiColor::Yellow),
+        ObjectChangeKind::Removed => ('-', AnsiColor::Red),
+    }
+}
+
 /// The diff as text; one sentence if nothing differs.
 pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
-    let report = Report { diff, detail, style };
+    let (sets, edits) = (ClusterSets::new(&diff.inventory), Edits::new(diff.changes));
+    let report = Report { diff, detail, style, sets, edits };
     let mut out = String::new();
     let (from, to) = (side(diff.from), side(diff.to));
     let summary = if diff.changes.is_empty() {
@@ -39,8 +58,11 @@ pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
     }
     report.clusters(&mut out);
     report.pruned(&mut out);
+    report.deletion_guard(&mut out);
     report.moves(&mut out);
     report.entries(&mut out);
+    report.edits(&mut out);
+    report.fit(&mut out);
     report.unmatched(&mut out);
     report.findings(&mut out);
     out
@@ -50,6 +72,8 @@ struct Report<'r> {
     diff: &'r Diff<'r>,
     detail: Detail,
     style: TextStyle,
+    sets: ClusterSets<'r>,
+    edits: Edits<'r>,
 }
 
 impl Report<'_> {
@@ -61,7 +85,102 @@ impl Report<'_> {
         if self.style.full {
             return names.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
         }
-        self.diff.clusters(names, self.most()).join(str::to_owned)
+        let set = self.diff.name_set(&self.sets, names, self.most(), visible);
+        set.unwrap_or_else(|| self.diff.clusters(names, self.most()).join(str::to_owned))
+    }
+
+    /// Says that publishing the later side is refused.
+    fn deletion_guard(&self, out: &mut String) {
+        if let Some(excess) = &self.diff.deletion_guard {
+            let words = format!("Publishing this is refused: {excess}; --prune-limit 100 confirms it");
+            let _ = writeln!(out, "\n{}", self.style.paint(AnsiColor::Red, &visible(&words)));
+        }
+    }
+
+    /// The edits of the repo that cause the changes, with the changed fields and the lines.
+    fn edits(&self, out: &mut String) {
+        if self.edits.groups.is_empty() {
+            return;
+        }
+        self.head(out, "Caused by");
+        let most = if self.style.full { usize::MAX } else { MAX_EDITS };
+        for (at, group) in self.edits.groups.iter().enumerate().take(most) {
+            let Some(cause) = group.first() else { continue };
+            let number = if self.edits.groups.len() > 1 { format!("{}. ", at + 1) } else { String::new() };
+            let names = match group.objects().as_slice() {
+                [] => String::new(),
+                many => format!(" {}", self.objects(many)),
+            };
+            let (sign, color) = sign(cause.kind);
+            let sign = self.style.paint(color, &sign.to_string());
+            let place = visible(&format!("{}:{}", cause.file, cause.line));
+            let _ = writeln!(out, "  {sign} {number}{place}{names}: {}", group.effect());
+            // What templates change stands below the manifests, unless it moves something.
+            let is_shown = cause.role != CauseRole::Template || group.moves > 0 || self.style.full;
+            let fields = if is_shown { group.fields() } else { Vec::new() };
+            let most = if self.style.full { usize::MAX } else { NAMES };
+            for field in fields.iter().take(most) {
+                match &field.values {
+                    Some((from, to)) => {
+                        let from = self.style.paint(AnsiColor::Red, from);
+                        let to = self.style.paint(AnsiColor::Green, to);
+                        let _ = writeln!(out, "      {}: {from} → {to}", visible(field.path));
+                    }
+                    None => {
+                        let _ = writeln!(out, "      {}, each its own value", visible(field.path));
+                    }
+                }
+            }
+            if let Some(more) = fields.len().checked_sub(most).filter(|more| *more > 0) {
+                let _ = writeln!(out, "      … and {more} more");
+            }
+        }
+        if let Some(more) = self.edits.groups.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(out, "  … and {} (-v shows all)", counted(more, "more edit"));
+        }
+    }
+
+    /// Whether what is added fits in the clusters that get it.
+    fn fit(&self, out: &mut String) {
+        let fit = Fit::new(&self.diff.capacity);
+        if fit.is_empty() {
+            return;
+        }
+        self.head(out, "Does it fit");
+        if !fit.known.is_empty() {
+            let known = counted(fit.known_clusters, "cluster");
+            let verdict = match fit.exceeded() {
+                0 => format!("yes, in {known} with known resources; the tightest:"),
+                full => self.style.paint(
+                    AnsiColor::Red,
+                    &format!(
+                        "no: {full} of {known} with known resources would be over-committed; the tightest:"
+                    ),
+                ),
+            };
+            let _ = writeln!(out, "  {verdict}");
+            let shown = fit.known.iter().filter(|one| one.change.is_exceeded()).count().max(MAX_RECEIVERS);
+            let shown = if self.style.full { usize::MAX } else { shown };
+            for receiver in fit.known.iter().take(shown) {
+                let [before, added, after, of] = receiver.amounts();
+                let line = format!(
+                    "{} {}: {before} free, +{added} asked for, {after} of {of} left",
+                    visible(receiver.cluster),
+                    visible(receiver.resource)
+                );
+                let color =
+                    if receiver.change.is_exceeded() { AnsiColor::Red } else { AnsiColor::BrightBlack };
+                let _ = writeln!(out, "      {}", self.style.paint(color, &line));
+            }
+        }
+        if !fit.unknown.is_empty() {
+            let names: Vec<ClusterName> = fit.unknown.iter().map(|name| (*name).into()).collect();
+            let names = self.names(&names.iter().collect::<Vec<_>>());
+            let _ = writeln!(
+                out,
+                "  not known for {names}: neither the inventory nor a snapshot says what is free there"
+            );
+        }
     }
 
     fn objects(&self, names: &[&ObjectRef]) -> String {
@@ -124,8 +243,10 @@ impl Report<'_> {
             let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
         }
         let by = moved.by(|object| visible(&object.to_string()));
-        if !by.is_empty() {
-            let _ = writeln!(out, "      {by}");
+        let why = [by, self.edits.refer(&change.caused_by)];
+        let why: Vec<String> = why.into_iter().filter(|part| !part.is_empty()).collect();
+        if !why.is_empty() {
+            let _ = writeln!(out, "      {}", why.join(", "));
         }
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
@@ -163,11 +284,7 @@ impl Report<'_> {
     }
 
     fn entry(&self, out: &mut String, entry: &Entry<'_>) {
-        let (sign, color) = match entry.kind {
-            ObjectChangeKind::Added => ('+', AnsiColor::Green),
-            ObjectChangeKind::Changed => ('~', AnsiColor::Yellow),
-            ObjectChangeKind::Removed => ('-', AnsiColor::Red),
-        };
+        let (sign, color) = sign(entry.kind);
         let sign = self.style.paint(color, &sign.to_string());
         if !entry.variations.is_empty() && !self.style.full {
             let (objects, clusters) = (counted(entry.objects().len(), "object"), entry.clusters());

@@ -3,10 +3,10 @@
 //! Facts: a code span ends at a run of as many backticks as opened it; a table cell ends at `|` even there;
 //! character references never count as markup; mentions and links are not recognised inside `<code>`.
 
-use super::super::visible;
+use crate::diff::visible;
 
 /// Text as code, within a sentence or a table cell.
-pub(super) fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let text = line(text);
     if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
         return html(&text);
@@ -15,12 +15,12 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Text as code, where HTML is understood.
-pub(super) fn html(text: &str) -> String {
+pub(crate) fn html(text: &str) -> String {
     format!("<code>{}</code>", references(&line(text)))
 }
 
 /// A path as part of an address, within the parentheses of a link.
-pub(super) fn address(path: &str) -> String {
+pub(crate) fn address(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -32,7 +32,7 @@ pub(super) fn address(path: &str) -> String {
 }
 
 /// Prose, within a sentence or a table cell.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     // Quoted text is already marked as code; an unpaired backtick is escaped.
     let text = line(text);
     let parts: Vec<&str> = text.split('`').collect();
@@ -63,7 +63,7 @@ fn references(text: &str) -> String {
 }
 
 /// A diff in a fenced block that the diff cannot close.
-pub(super) fn fenced(diff: &str) -> String {
+pub(crate) fn fenced(diff: &str) -> String {
     let text = visible(diff);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

@@ -1,0 +1,144 @@
+//! The edits of the repo that cause changes, grouped: equal edits of many templates are one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::values;
+use crate::table::counted;
+use federate_engine::change::{Cause, CauseRole, Changes, ObjectChangeKind};
+use federate_kubernetes::ObjectRef;
+
+/// How many edits of the same fields are shown one by one.
+const ALIKE: usize = 3;
+
+/// Edits that are shown together.
+pub(super) struct EditGroup<'d> {
+    /// The edits, those with the most effects first.
+    pub(super) causes: Vec<&'d Cause>,
+    /// How many objects they place otherwise.
+    pub(super) moves: usize,
+    /// How many manifests they change.
+    pub(super) manifests: usize,
+    /// Whether all of them change the fields to the same values.
+    pub(super) is_equal: bool,
+}
+
+/// The edits with effects.
+pub(super) struct Edits<'d> {
+    pub(super) groups: Vec<EditGroup<'d>>,
+    /// The number of the group of each edit.
+    group_of: Vec<usize>,
+}
+
+impl<'d> Edits<'d> {
+    /// Groups the edits of templates that change the same fields; other edits stand for themselves.
+    pub(super) fn new(changes: &'d Changes) -> Self {
+        let with_effect = || changes.causes.iter().filter(|cause| !cause.is_without_effect());
+        let mut alike: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
+        for cause in with_effect() {
+            *alike.entry(edit_key(cause)).or_default() += 1;
+        }
+        let mut places: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
+        let mut groups: Vec<EditGroup<'_>> = Vec::new();
+        let mut group_of = Vec::new();
+        for cause in with_effect() {
+            let key = edit_key(cause);
+            let is_folded = can_be_folded(cause) && alike.get(&key).is_some_and(|count| *count > ALIKE);
+            let next = groups.len();
+            let at = if is_folded { *places.entry(key).or_insert(next) } else { next };
+            group_of.push(at);
+            match groups.get_mut(at) {
+                Some(group) => group.add(cause),
+                None => groups.push(EditGroup::new(cause)),
+            }
+        }
+        Self { groups, group_of }
+    }
+
+    /// `edit 2`, for the changes that these edits cause; empty where there is only one edit.
+    pub(super) fn refer(&self, caused_by: &[usize]) -> String {
+        if self.groups.len() < 2 {
+            return String::new();
+        }
+        const MAX_REFERENCES: usize = 3;
+        let numbers: BTreeSet<usize> =
+            caused_by.iter().filter_map(|at| self.group_of.get(*at)).copied().collect();
+        let shown: Vec<String> = numbers.iter().take(MAX_REFERENCES).map(|at| (at + 1).to_string()).collect();
+        let more = if numbers.len() > MAX_REFERENCES { ", …" } else { "" };
+        match shown.len() {
+            0 => String::new(),
+            1 => format!("edit {}", shown.join("")),
+            _ => format!("edits {}{more}", shown.join(", ")),
+        }
+    }
+}
+
+/// The number of edits that change nothing in any cluster, and the first of them.
+pub(super) fn without_effect(changes: &Changes) -> Vec<&Cause> {
+    changes.causes.iter().filter(|cause| cause.is_without_effect()).collect()
+}
+
+/// What is equal in the edits of a group.
+type EditKey<'d> = (CauseRole, ObjectChangeKind, &'d str, Vec<&'d str>);
+
+fn edit_key(cause: &Cause) -> EditKey<'_> {
+    let kind = cause.object.as_ref().map_or("", |object| object.kind.as_str());
+    let fields = cause.fields.iter().map(|field| field.change.path.as_str()).collect();
+    (cause.role, cause.kind, kind, fields)
+}
+
+/// Whether the edit is one of those that a repo has many of. A reader wants to see each policy.
+fn can_be_folded(cause: &Cause) -> bool {
+    matches!(cause.role, CauseRole::Template | CauseRole::Bundle | CauseRole::Cluster)
+}
+
+impl<'d> EditGroup<'d> {
+    fn new(cause: &'d Cause) -> Self {
+        Self { causes: vec![cause], moves: cause.moves, manifests: cause.manifests, is_equal: true }
+    }
+
+    fn add(&mut self, cause: &'d Cause) {
+        let is_same = |first: &&Cause| {
+            first.fields.iter().map(|field| &field.change).eq(cause.fields.iter().map(|field| &field.change))
+        };
+        self.is_equal = self.is_equal && self.causes.first().is_some_and(is_same);
+        self.causes.push(cause);
+        self.moves += cause.moves;
+        self.manifests += cause.manifests;
+    }
+
+    /// The edited objects; empty for the configuration file.
+    pub(super) fn objects(&self) -> Vec<&'d ObjectRef> {
+        self.causes.iter().filter_map(|cause| cause.object.as_ref()).collect()
+    }
+
+    /// The first edit, which stands for all.
+    pub(super) fn first(&self) -> Option<&'d Cause> {
+        self.causes.first().copied()
+    }
+
+    /// The changed fields with their values and lines. The values of edits that differ are shown where manifests are.
+    pub(super) fn fields(&self) -> Vec<EditedField<'d>> {
+        let fields = self.first().map(|cause| cause.fields.as_slice()).unwrap_or_default();
+        let edited = |field: &'d federate_engine::change::ChangedField| EditedField {
+            path: &field.change.path,
+            values: self.is_equal.then(|| values(&field.change)),
+            line: field.line,
+        };
+        fields.iter().map(edited).collect()
+    }
+
+    /// What they cause, in words.
+    pub(super) fn effect(&self) -> String {
+        let moves = (self.moves > 0).then(|| counted(self.moves, "placement"));
+        let manifests = (self.manifests > 0).then(|| counted(self.manifests, "manifest"));
+        moves.into_iter().chain(manifests).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A field that edits change.
+pub(super) struct EditedField<'d> {
+    pub(super) path: &'d str,
+    /// What it was and is; `None` if that differs between the edits.
+    pub(super) values: Option<(String, String)>,
+    pub(super) line: u32,
+}

@@ -1,0 +1,86 @@
+//! Whether what moves fits: the clusters that are asked for more, the tightest first.
+
+use std::cmp::Ordering;
+
+use federate_engine::capacity::{CapacityChanges, ResourceChange, amount_in_words};
+use federate_kubernetes::quantity::Quantity;
+
+/// A resource of which a cluster is asked for more.
+pub(super) struct Receiver<'d> {
+    pub(super) cluster: &'d str,
+    pub(super) resource: &'d str,
+    pub(super) change: &'d ResourceChange,
+}
+
+/// The clusters that are asked for more.
+#[derive(Default)]
+pub(super) struct Fit<'d> {
+    /// What is known, the tightest first.
+    pub(super) known: Vec<Receiver<'d>>,
+    /// The clusters of which it is not known whether they have room.
+    pub(super) unknown: Vec<&'d str>,
+    /// The number of clusters with known resources.
+    pub(super) known_clusters: usize,
+}
+
+impl<'d> Fit<'d> {
+    pub(super) fn new(capacity: &'d CapacityChanges) -> Self {
+        let mut fit = Self::default();
+        for (cluster, resources) in capacity {
+            let asked = || resources.iter().filter(|(_, change)| change.added().nanos() > 0);
+            // Pods alone say little about room.
+            let matters = |name: &str| name != "pods" || asked().count() == 1;
+            let mut is_known = false;
+            for (resource, change) in asked().filter(|(name, _)| matters(name)) {
+                if change.left_after.is_some() {
+                    is_known = true;
+                    fit.known.push(Receiver { cluster, resource, change });
+                }
+            }
+            if is_known {
+                fit.known_clusters += 1;
+            } else if asked().next().is_some() {
+                fit.unknown.push(cluster);
+            }
+        }
+        fit.known.sort_by(|a, b| a.compare_tightness(b));
+        fit
+    }
+
+    /// Whether no cluster is asked for more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.unknown.is_empty()
+    }
+
+    /// How many clusters do not have room.
+    pub(super) fn exceeded(&self) -> usize {
+        let mut names: Vec<&str> =
+            self.known.iter().filter(|one| one.change.is_exceeded()).map(|one| one.cluster).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    }
+}
+
+impl Receiver<'_> {
+    /// Compares the part of the allocatable amount that is left.
+    fn compare_tightness(&self, other: &Self) -> Ordering {
+        let part = |one: &Self| {
+            let left = one.change.left_after.map_or(0, Quantity::nanos);
+            let all = one.change.allocatable.map_or(0, Quantity::nanos).max(1);
+            left.saturating_mul(1_000_000) / all
+        };
+        part(self)
+            .cmp(&part(other))
+            .then_with(|| (self.cluster, self.resource).cmp(&(other.cluster, other.resource)))
+    }
+
+    /// The amounts that are free before, asked for in addition, free after, and allocatable.
+    pub(super) fn amounts(&self) -> [String; 4] {
+        let words = |amount: Option<Quantity>| {
+            amount.map_or("–".to_owned(), |amount| amount_in_words(self.resource, amount.nanos()))
+        };
+        let ResourceChange { left_before, left_after, allocatable, .. } = *self.change;
+        [left_before, Some(self.change.added()), left_after, allocatable].map(words)
+    }
+}

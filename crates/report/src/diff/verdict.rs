@@ -1,0 +1,229 @@
+//! What matters about a diff: which objects run nowhere, do not fit, are deleted, move or restart. Tables, comments and JSON
+//! count by these rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::word;
+use crate::table::counted;
+use federate_engine::capacity::CapacityChanges;
+use federate_engine::change::{Changes, ObjectChangeKind, PlacementChange, PlacementChangeKind, Share};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// What matters about a diff.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// One sentence, the worst first.
+    pub sentence: String,
+    /// How many objects have each flag, and what they amount to.
+    pub counts: VerdictCounts,
+    /// The objects with their flags, sorted by object.
+    pub objects: Vec<ObjectVerdict>,
+}
+
+/// The numbers of a verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerdictCounts {
+    /// The objects of the repo that are on no cluster, because of the change.
+    pub runs_nowhere: usize,
+    /// The objects for which there is not enough room.
+    pub does_not_fit: usize,
+    /// The manifests that are deleted, one per object and cluster.
+    pub deleted_manifests: usize,
+    /// The clusters from which manifests are deleted.
+    pub deleted_from_clusters: usize,
+    /// The objects that move between clusters.
+    pub moves: usize,
+    /// The replicas that clusters gain and others lose.
+    pub moved_replicas: i64,
+    /// The workloads whose pods restart.
+    pub restarts: usize,
+    /// Their pods, as far as their number is known.
+    pub restarted_pods: i64,
+    /// The objects whose replicas change.
+    pub scaled: usize,
+    /// The objects that are new on clusters.
+    pub added: usize,
+    /// The objects of which fields change, besides replicas.
+    pub fields: usize,
+}
+
+/// An object with what happens to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectVerdict {
+    /// The object.
+    pub object: ObjectRef,
+    /// What happens to it, the worst first.
+    pub flags: BTreeSet<VerdictFlag>,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum VerdictFlag {
+    /// It is in the repo, and on no cluster.
+    RunsNowhere,
+    /// There is not enough room for it.
+    DoesNotFit,
+    /// Clusters lose it.
+    Deleted,
+    /// It moves between clusters.
+    Moves,
+    /// Its pods restart.
+    Restarts,
+    /// Its replicas change.
+    Scaled,
+    /// It is new on clusters.
+    Added,
+    /// Fields of it change.
+    Fields,
+}
+
+impl Verdict {
+    /// Judges changes, given the free resources of clusters as far as they are known.
+    pub(super) fn new(changes: &Changes, capacity: &CapacityChanges) -> Self {
+        let mut flags: BTreeMap<&ObjectRef, BTreeSet<VerdictFlag>> = BTreeMap::new();
+        let mut counts = VerdictCounts::default();
+        let full: BTreeSet<&str> = capacity
+            .iter()
+            .filter(|(_, resources)| resources.values().any(|resource| resource.is_exceeded()))
+            .map(|(cluster, _)| cluster.as_str())
+            .collect();
+        for change in &changes.placements {
+            let flags = flags.entry(&change.object).or_default();
+            flags.extend(placement_flags(change));
+            if change.clusters.iter().any(|shift| full.contains(&*shift.name) && gains(shift.from, shift.to))
+            {
+                flags.insert(VerdictFlag::DoesNotFit);
+            }
+            counts.moved_replicas += change.moved();
+        }
+        let mut losing: BTreeSet<&ClusterName> = BTreeSet::new();
+        for change in &changes.objects {
+            let flags = flags.entry(&change.object).or_default();
+            match change.kind {
+                ObjectChangeKind::Removed => {
+                    flags.insert(VerdictFlag::Deleted);
+                    counts.deleted_manifests += change.clusters.len();
+                    losing.extend(&change.clusters);
+                }
+                ObjectChangeKind::Added => {
+                    flags.insert(VerdictFlag::Added);
+                }
+                ObjectChangeKind::Changed => {
+                    let is_field = |path: &str| change.replicas_at.as_deref() != Some(path);
+                    if change.paths.is_empty() || change.paths.iter().any(|path| is_field(&path.path)) {
+                        flags.insert(VerdictFlag::Fields);
+                    }
+                }
+            }
+            if change.restarts_pods {
+                flags.insert(VerdictFlag::Restarts);
+                counts.restarted_pods += change.pods.unwrap_or(0);
+            }
+        }
+        counts.deleted_from_clusters = losing.len();
+        flags.retain(|_, flags| !flags.is_empty());
+        for flag in flags.values().flatten() {
+            *match flag {
+                VerdictFlag::RunsNowhere => &mut counts.runs_nowhere,
+                VerdictFlag::DoesNotFit => &mut counts.does_not_fit,
+                VerdictFlag::Moves => &mut counts.moves,
+                VerdictFlag::Restarts => &mut counts.restarts,
+                VerdictFlag::Scaled => &mut counts.scaled,
+                VerdictFlag::Added => &mut counts.added,
+                VerdictFlag::Fields => &mut counts.fields,
+                VerdictFlag::Deleted => continue,
+            } += 1;
+        }
+        let objects = flags
+            .into_iter()
+            .map(|(object, flags)| ObjectVerdict { object: object.clone(), flags })
+            .collect();
+        Self { sentence: counts.sentence(), counts, objects }
+    }
+
+    /// The objects with a flag.
+    pub(super) fn with_flag(&self, flag: VerdictFlag) -> impl Iterator<Item = &ObjectRef> {
+        self.objects.iter().filter(move |one| one.flags.contains(&flag)).map(|one| &one.object)
+    }
+}
+
+/// What a change of a placement does to its object.
+fn placement_flags(change: &PlacementChange) -> Option<VerdictFlag> {
+    let is_unschedulable = change.unschedulable.to.is_some() && !change.unschedulable.is_same();
+    match change.kind {
+        _ if change.runs_nowhere => Some(VerdictFlag::RunsNowhere),
+        _ if is_unschedulable => Some(VerdictFlag::DoesNotFit),
+        PlacementChangeKind::Appeared => Some(VerdictFlag::Added),
+        PlacementChangeKind::Moved | PlacementChangeKind::Scaled if word(change) == "moved" => {
+            Some(VerdictFlag::Moves)
+        }
+        PlacementChangeKind::Scaled => Some(VerdictFlag::Scaled),
+        PlacementChangeKind::Moved if !change.replicas.is_same() => Some(VerdictFlag::Scaled),
+        _ => None,
+    }
+}
+
+/// Whether a cluster gets replicas.
+fn gains(from: Option<Share>, to: Option<Share>) -> bool {
+    let replicas = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+    replicas(to) > replicas(from)
+}
+
+impl VerdictCounts {
+    /// The numbers that matter in one sentence.
+    fn sentence(&self) -> String {
+        let verb =
+            |number: usize, one: &str, many: &str| if number == 1 { one.to_owned() } else { many.to_owned() };
+        let objects = |number: usize, one: &str, many: &str| {
+            (number > 0).then(|| format!("{} {}", counted(number, "object"), verb(number, one, many)))
+        };
+        let deleted = (self.deleted_manifests > 0).then(|| {
+            format!(
+                "{} {} deleted from {}",
+                counted(self.deleted_manifests, "manifest"),
+                verb(self.deleted_manifests, "is", "are"),
+                counted(self.deleted_from_clusters, "cluster")
+            )
+        });
+        let pods = usize::try_from(self.restarted_pods).unwrap_or(0);
+        let restarts = (self.restarts > 0).then(|| match pods {
+            0 => format!("the pods of {} restart", counted(self.restarts, "workload")),
+            pods => {
+                format!(
+                    "{} of {} {}",
+                    counted(pods, "pod"),
+                    counted(self.restarts, "workload"),
+                    verb(pods, "restarts", "restart")
+                )
+            }
+        });
+        let parts = [
+            objects(self.runs_nowhere, "runs nowhere", "run nowhere"),
+            objects(self.does_not_fit, "does not fit", "do not fit"),
+            deleted,
+            objects(self.moves, "moves", "move"),
+            restarts,
+            objects(self.scaled, "is scaled", "are scaled"),
+            objects(self.added, "is new on clusters", "are new on clusters"),
+            objects(self.fields, "changes in fields", "change in fields"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.split_last() {
+            None => "Nothing changes in any cluster.".to_owned(),
+            Some((last, [])) => capitalized(&format!("{last}.")),
+            Some((last, first)) => capitalized(&format!("{} and {last}.", first.join(", "))),
+        }
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().into_iter().flat_map(char::to_uppercase).chain(characters).collect()
+}
