@@ -10,21 +10,57 @@ use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
-use crate::run::{previous, run_with};
+use crate::run::{Ran, previous, run_with};
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
+    let ran = run_after(&case["files"], previous(case), config(case));
+    verify_answer(&ran.plan, &ran, &case["expect"])
+}
+
+/// Verifies a whole repo.
+pub(crate) fn verify_repo(case: &Value) -> Result<(), String> {
+    verify_whole(&run_after(&case["files"], Plan::default(), config(case)), &case["expect"])
+}
+
+/// Verifies two states of a repo, one after the other.
+pub(crate) fn verify_steps(case: &Value) -> Result<(), String> {
+    let first = run_after(&case["files"], Plan::default(), config(case));
+    verify_whole(&first, &case["expect"]["first"]).map_err(|e| format!("first: {e}"))?;
+    let then = run_after(&case["then"], first.plan, config(case));
+    verify_whole(&then, &case["expect"]["then"]).map_err(|e| format!("then: {e}"))
+}
+
+/// Plans and renders a repo after an earlier plan.
+fn run_after(files: &Value, previous: Plan, config: Config) -> Ran {
     let settings =
-        Settings { strict_inventory: true, previous: Previous::new(previous(case)), ..Settings::default() };
-    let (ran, ()) = run_with(&case["files"], &settings, config(case), |_, _| ());
-    let want = &case["expect"];
+        Settings { strict_inventory: true, previous: Previous::new(previous), ..Settings::default() };
+    run_with(files, &settings, config, |_, _| ()).0
+}
+
+/// Compares what came of a whole repo with what is expected. Rows of Namespaces that go everywhere are not recorded, nor
+/// is that another scheduler would decide. What is left of a binding that nothing needs any more has no row.
+fn verify_whole(ran: &Ran, want: &Value) -> Result<(), String> {
+    let mut want = want.clone();
+    let rows = want["placements"].as_array_mut().expect("a list");
+    rows.retain(|row| row["policy"] != "" || row["clusters"] != json!({}));
+    let objects: Vec<Value> = rows.iter().map(|row| row["object"].clone()).collect();
+    let mut plan = ran.plan.clone();
+    plan.placements.retain(|row| row.object.kind != "Namespace" || objects.contains(&json!(row.object)));
+    for row in &mut plan.placements {
+        row.unschedulable.take_if(|unschedulable| unschedulable.reason == "OtherScheduler");
+    }
+    verify_answer(&plan, ran, &want)
+}
+
+/// Compares what came of a repo with what is expected of it.
+fn verify_answer(plan: &Plan, ran: &Ran, want: &Value) -> Result<(), String> {
     let mut got = Map::new();
-    got.insert("placements".into(), ran.plan.placements.iter().map(row).collect());
+    got.insert("placements".into(), plan.placements.iter().map(row).collect());
     let suspended = suspended(&ran.plan);
     if want.get("manifests").is_some() {
         got.insert("manifests".into(), json!(ran.manifests));
     }
-    let findings = ran.findings;
-    let errors = errors(&findings)?;
+    let errors = errors(&ran.findings)?;
     if want.get("errors").is_some()
         || errors.iter().any(|e| !e.ends_with("override-failed"))
         || want.get("manifests").is_some() && !errors.is_empty()

@@ -1,7 +1,7 @@
 //! `KubeAdmiral`'s cases of a hub over time: clusters, policies and the federated object change, and the
 //! scheduler runs once per step. Then the override controller removes itself from the pending controllers.
 
-use federate_dialect::{Hosts, Input, SharedLists};
+use federate_dialect::{Hosts, Input, Previous, SharedLists};
 use federate_kubeadmiral::hub;
 use federate_kubernetes::Live;
 use serde_json::{Map, Value, json};
@@ -28,6 +28,7 @@ fn reconcile(hub: &mut [Value]) -> Value {
     let repo = run::repo(&json!({ "files": policies }));
     let clusters = run::strict_members(&repo);
     let (live, hosts, lists) = (Live::default(), Hosts::default(), SharedLists::default());
+    let previous = Previous::default();
     // The times in the cases are in the distant past or future.
     let now = Some("2026-08-03T09:00:00Z".parse().expect("a time"));
     let input = Input {
@@ -37,6 +38,7 @@ fn reconcile(hub: &mut [Value]) -> Value {
         live: &live,
         hosts: &hosts,
         lists: &lists,
+        previous: &previous,
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");

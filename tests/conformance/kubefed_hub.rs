@@ -1,7 +1,7 @@
 //! `KubeFed`'s cases of a hub over time: clusters fail and come back, preferences change, pods come and go, and
 //! the replica scheduler runs once per step.
 
-use federate_dialect::{Hosts, Input, SharedLists};
+use federate_dialect::{Hosts, Input, Previous, SharedLists};
 use federate_kubefed::hub::{self, Outcome};
 use federate_kubernetes::{Live, Object};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         live.insert(cluster.name.clone(), object.chain(pods).map(observed).collect());
     }
     let now = step["at"].as_str().and_then(|time| time.parse().ok());
-    let (hosts, lists) = (Hosts::default(), SharedLists::default());
+    let (hosts, lists, previous) = (Hosts::default(), SharedLists::default(), Previous::default());
     let input = Input {
         repo: &repo,
         clusters: &clusters,
@@ -62,6 +62,7 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         live: &live,
         hosts: &hosts,
         lists: &lists,
+        previous: &previous,
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");

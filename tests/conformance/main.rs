@@ -6,6 +6,8 @@
 //! which fail it the day they pass. A family that no test verifies, a filter that no case passes, and an id in
 //! `known-gaps.txt` that no case has fail it too.
 //!
+//! With `--all`, all disagreements are shown in full, and not only the first ones of each family.
+//!
 //! `cargo test --test conformance -- --case ID [FOLDER]` prints one case as YAML, or writes it as files.
 
 #![allow(
@@ -47,10 +49,12 @@ mod kubefleet;
 mod kubefleet_capacity;
 mod kubefleet_hub;
 mod kubefleet_member;
+mod kubefleet_repo;
 mod kubefleet_rollout;
 mod kubefleet_run;
 mod kubefleet_select;
 mod member_status;
+mod members;
 mod run;
 mod yaml;
 
@@ -74,6 +78,8 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
             "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
             "scheduling" | "triggers" | "ties" | "changes",
         ) => karmada::verify,
+        ("karmada", "repos") => karmada::verify_repo,
+        ("karmada", "steps") => karmada::verify_steps,
         ("karmada", "hubstate") => karmada_hub::hub_state,
         ("karmada", "clusterstatus") => karmada_capacity::status,
         ("karmada", "quota") => karmada_capacity::quotas,
@@ -87,6 +93,10 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
             | "upstream-tests",
         ) => kubeadmiral::verify,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubeadmiral", "waiting" | "leaders" | "policychange" | "requests" | "repo") => {
+            members::verify_kubeadmiral
+        }
+        ("kubefed", "disabled" | "rspmemory" | "repo") => members::verify_kubefed,
         ("kubeadmiral", "clusterstatus") => member_status::kubeadmiral,
         ("kubeadmiral", "hubstate" | "failover") => kubeadmiral_hub::verify,
         ("kubeadmiral", "automigration") => member_status::automigration,
@@ -113,6 +123,10 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         ("kubefleet", "staged") => kubefleet_rollout::staged,
         ("kubefleet", "rollout") => kubefleet_rollout::rollout,
         ("kubefleet", "eviction") => kubefleet_rollout::eviction,
+        ("kubefleet", "updates") => kubefleet_repo::verify,
+        ("kubefleet", "admission" | "envelopes" | "releases" | "ownership" | "revive" | "repo") => {
+            kubefleet_repo::verify
+        }
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),
@@ -131,9 +145,10 @@ fn main() -> ExitCode {
     if let Some(at) = arguments.iter().position(|a| a == "--case") {
         return show(&root, arguments.get(at + 1), arguments.get(at + 2));
     }
+    let shown = if arguments.iter().any(|a| a == "--all") { usize::MAX } else { SHOWN };
     let wanted = arguments.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let gaps = Gaps::read(&std::fs::read_to_string(here.join("known-gaps.txt")).expect("known-gaps.txt"));
-    let mut total = Total::default();
+    let mut total = Total { shown, ..Total::default() };
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, path) in cases::families(&root) {
         let mut all = cases::read(&path);
@@ -161,6 +176,8 @@ fn main() -> ExitCode {
 /// What came of all cases.
 #[derive(Default)]
 struct Total {
+    /// Disagreements shown in full for each family.
+    shown: usize,
     agreed: usize,
     gaps: usize,
     failed: usize,
@@ -201,7 +218,7 @@ fn run_family(name: &str, cases: &[Value], gaps: &Gaps, total: &mut Total) {
             _ => None,
         })
         .collect();
-    for (id, difference) in wrong.iter().take(SHOWN) {
+    for (id, difference) in wrong.iter().take(total.shown) {
         println!("--- {id}\n{difference}");
     }
     let listed = cases.iter().zip(&verdicts).filter(|(case, v)| v.is_err() && gaps.case(id(case))).count();

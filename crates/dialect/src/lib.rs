@@ -290,6 +290,8 @@ pub struct Input<'a> {
     pub hosts: &'a Hosts,
     /// The lists of clusters that placements share.
     pub lists: &'a SharedLists,
+    /// The plan of an earlier run, for what the control plane's API server compares with the present repo.
+    pub previous: &'a Previous,
     /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
     /// as withdrawn. They apply where the repo is kept for this control plane.
     pub implicit: bool,

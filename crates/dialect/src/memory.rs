@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Placement;
+use crate::{Placement, gojson};
 
 /// The memory of a placement, as it stands in a plan. Clones share it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,14 @@ impl Placement {
     }
 }
 
+/// A short digest of a value, to find out in the next run whether it has changed: 64-bit FNV-1a of its JSON with
+/// sorted keys, in hexadecimal.
+pub fn compute_digest(value: &Value) -> String {
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = gojson::write(value).bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("{hash:016x}")
+}
+
 /// Reads a field of a memory. A value of another form counts as absent, so that the other fields are still read.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -81,6 +89,14 @@ mod tests {
         number: Option<i64>,
         #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
         names: Vec<String>,
+    }
+
+    #[test]
+    fn a_digest_depends_on_values_and_not_on_the_order_of_keys() {
+        let digest = |text: &str| compute_digest(&serde_json::from_str(text).unwrap());
+        assert_eq!(digest(r#"{"a": 1, "b": [2, 3]}"#), digest(r#"{"b": [2, 3], "a": 1}"#));
+        assert_ne!(digest(r#"{"a": 1, "b": [2, 3]}"#), digest(r#"{"a": 1, "b": [3, 2]}"#));
+        assert_eq!(digest("null").len(), 16);
     }
 
     #[test]

@@ -167,6 +167,7 @@ impl<'a> Engine<'a> {
                 live: &settings.live,
                 hosts: &settings.hosts,
                 lists: &settings.lists,
+                previous: &settings.previous,
                 implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))

@@ -2,12 +2,15 @@
 //! memory that the next run needs.
 
 use super::interpreter::Failed;
-use super::matching::{self, Policy, propagates_everywhere};
-use super::memory::SchedulerMemory;
+use super::matching::{self, Claim, EffectivePolicy, Match, Policy, propagates_everywhere};
+use super::memory::{SchedulerMemory, is_scheduled};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
+use super::selector::ImplicitPriority;
+use super::unclaimed::keep_unclaimed;
 use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
+use federate_dialect::memory::compute_digest;
 use federate_dialect::{Decided, Depends, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::schema::similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
@@ -18,27 +21,26 @@ const SCHEDULER: &str = "default-scheduler";
 /// Decides about one template.
 pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Decided {
     let mut decided = Decided::default();
-    let winner = match matching::reserved(template) {
-        Some(_) => None,
-        None => plane.policies.matches(template).first().map(|m| m.policy),
-    };
-    if propagates_everywhere(template) && (plane.implicit || winner.is_some()) {
-        decided.placements.push(everywhere(plane, template, winner));
+    let previous = previous.of(&template.id);
+    let claim = plane.policies.claim(template, previous);
+    if propagates_everywhere(template) && (plane.implicit || claim.is_some()) {
+        decided.placements.push(everywhere(plane, template, claim.map(Claim::policy)));
         return decided;
     }
-    let Some(policy) = winner else {
+    let Some(claim) = claim else {
         decided.depends = Depends::Placed;
-        return decided;
+        let kept = matching::reserved(template).is_none().then(|| keep_unclaimed(plane, template, previous));
+        return kept.flatten().unwrap_or(decided);
     };
-    if let Some(finding) = missing_override(plane, policy, template) {
+    if let Some(finding) = missing_override(plane, claim.policy(), template) {
         decided.findings.push(finding);
         return decided;
     }
-    let decision = match Decision::new(plane, template, policy, previous.of(&template.id)) {
+    let decision = match Decision::new(plane, template, claim, previous) {
         Ok(decision) => decision,
         Err(failed) => {
             // The previous placement is kept.
-            let kept = previous.of(&template.id).cloned();
+            let kept = previous.cloned();
             decided.placements.extend(kept.map(|row| Placement { object: template.id.clone(), ..row }));
             decided.findings.push(uninterpreted(template, &failed));
             return decided;
@@ -64,23 +66,24 @@ pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
     if plane.interpreter.counts(id) || never_sent(template).is_some() {
         return None;
     }
-    let winner = match matching::reserved(template) {
-        Some(_) => None,
-        None => plane.policies.matches(template).first().map(|m| m.policy),
+    let matches = match matching::reserved(template) {
+        Some(why) => return Some(why.to_owned()),
+        None => plane.policies.all_matches(template),
     };
-    if propagates_everywhere(template) || winner.is_none() {
-        return Some(format!(
-            "{:?} {}",
-            winner.map(|policy| &policy.object.id),
-            propagates_everywhere(template)
-        ));
+    // A lazy policy is applied when the template changes, of which the key would have to tell.
+    if matches.iter().any(|found| found.policy.is_lazy()) {
+        return None;
+    }
+    let policies: Vec<_> =
+        matches.iter().map(|found| (&found.policy.object.id, found.implicit_priority)).collect();
+    if propagates_everywhere(template) || policies.is_empty() {
+        return Some(format!("{policies:?} {}", propagates_everywhere(template)));
     }
     let workload = plane.interpreter.workload(template).ok()?;
     let rebalancers = plane.rebalancers.of(id);
-    let policy = winner.map(|policy| &policy.object.id);
     let (descending, none) = (ties_descend(template), asks_for_none(template));
     let read = format!("{descending} {none} {rebalancers:?} {workload:?}");
-    Some(format!("{policy:?} {} {} {read}", id.api_version, id.kind))
+    Some(format!("{policies:?} {} {} {read}", id.api_version, id.kind))
 }
 
 /// The finding for a template whose interpreter script fails.
@@ -223,7 +226,11 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
 pub(super) struct Decision<'d, 'a> {
     plane: &'d Karmadas<'a>,
     template: &'d Object,
-    pub(super) policy: &'d Policy<'a>,
+    claim: Claim<'d, 'a>,
+    pub(super) policy: EffectivePolicy<'d, 'a>,
+    /// Whether the policy is applied to the template as both are now. If not, the binding stays as it is, and only
+    /// the scheduler acts.
+    applies: bool,
     previous: Option<&'d Placement>,
     memory: SchedulerMemory,
     pub(super) workload: Workload,
@@ -235,6 +242,10 @@ pub(super) struct Decision<'d, 'a> {
     held: Vec<(usize, i64)>,
     /// Previous clusters that are not.
     departed: Vec<(ClusterName, i64)>,
+    /// Whether a previous cluster has been deleted.
+    lost_cluster: bool,
+    /// Previous clusters in the scheduler's order, if that is not the order of names.
+    order: Vec<usize>,
     evicting: Vec<usize>,
     fresh: bool,
 }
@@ -243,27 +254,55 @@ impl<'d, 'a> Decision<'d, 'a> {
     pub(super) fn new(
         plane: &'d Karmadas<'a>,
         template: &'d Object,
-        policy: &'d Policy<'a>,
+        claim: Claim<'d, 'a>,
         previous: Option<&'d Placement>,
     ) -> Result<Self, Failed> {
+        // A row that only others need has not been scheduled.
+        let previous = previous.filter(|row| row.required_by.is_empty() || is_scheduled(row));
         let memory = previous.map(|p| SchedulerMemory::of(&p.memory)).unwrap_or_default();
         let index = |name: &str| schedule::index_of(plane.clusters, name);
-        let held = previous.map_or(&[][..], |p| &p.clusters);
+        let held: Vec<&Placed> =
+            previous.iter().flat_map(|p| &p.clusters).filter(|p| memory.chose(&p.name)).collect();
         let read = plane.interpreter.workload(template)?;
         let unread = read.as_ref().err().cloned();
+        let applies = match claim {
+            Claim::Outlived(_) => false,
+            Claim::Applied(Match { policy, .. }) => {
+                let claimed = previous.and_then(|row| row.policy.as_ref()) == Some(&policy.object.id);
+                let changed = || {
+                    let last = memory.template_digest.as_deref();
+                    last.is_some_and(|last| last != template_digest(template))
+                };
+                !(policy.is_lazy() && claimed) || changed()
+            }
+        };
+        let applied = memory.applied_placement.as_ref().filter(|_| !applies);
+        let policy = EffectivePolicy::as_applied(claim.policy(), applied, &plane.behaviour);
+        let mut workload = read.unwrap_or_default();
+        if matches!(claim, Claim::Outlived(_)) {
+            let replicas = held.iter().map(|placed| placed.replicas.unwrap_or(0));
+            let scheduling = policy.spec.placement.replica_scheduling.as_ref();
+            workload.replicas = match Strategy::of(scheduling) {
+                Strategy::Duplicated => replicas.max().unwrap_or(workload.replicas),
+                _ => replicas.sum(),
+            };
+        }
+        let leaves = plane.behaviour.deleting == Deleting::Never;
+        let departed = held.iter().filter(|p| index(&p.name).is_none());
+        let departed: Vec<_> = departed.map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
         Ok(Self {
             plane,
             template,
+            claim,
             policy,
-            workload: read.unwrap_or_default(),
+            applies,
+            workload,
             unread,
             kind: format!("{} {}", template.id.api_version, template.id.kind),
             held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
-            departed: held
-                .iter()
-                .filter(|p| index(&p.name).is_none())
-                .map(|p| (p.name.clone(), p.replicas.unwrap_or(0)))
-                .collect(),
+            lost_cluster: leaves && !departed.is_empty(),
+            departed: if leaves { Vec::new() } else { departed },
+            order: memory.order.iter().filter_map(|name| index(name)).collect(),
             evicting: memory.evicting.iter().filter_map(|name| index(name)).collect(),
             fresh: previous.is_some()
                 && (memory.reschedule || plane.rebalancers.requested(&template.id, &memory.rebalanced)),
@@ -281,6 +320,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             served: self.plane.served.get(id),
             previous: &self.held,
             departed: &self.departed,
+            order: &self.order,
             evicting: &self.evicting,
             affinity: self.memory.affinity.as_deref(),
             fresh: self.fresh,
@@ -297,7 +337,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     pub(super) fn place(&self, trace: &mut Trace) -> (Placement, Depends) {
         let mut depends = Depends::Placed;
         let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
-        let mut memory = self.memory.clone();
+        let mut memory = self.claimed_memory();
+        trace.steps(|| self.kept_claim());
         row.clusters = self.carried_over();
         let other =
             self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
@@ -323,8 +364,47 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
         row.memory = memory.into_memory();
-        row.suspended = self.policy.suspended(&row);
+        row.suspended = match self.previous.filter(|_| !self.applies) {
+            Some(previous) => {
+                previous.suspended.iter().filter(|name| row.clusters.has(name)).cloned().collect()
+            }
+            None => self.policy.suspended(&row),
+        };
         (row, depends)
+    }
+
+    /// The memory, with the claim as it is now.
+    fn claimed_memory(&self) -> SchedulerMemory {
+        let mut memory = self.memory.clone();
+        memory.unclaimed_from = None;
+        memory.required_on.clear();
+        if let Claim::Applied(found) = self.claim {
+            let by_labels = found.implicit_priority == ImplicitPriority::Label;
+            memory.policy_digest = by_labels.then(|| found.policy.digest().to_owned());
+        }
+        if !self.policy.is_lazy() {
+            memory.template_digest = None;
+        } else if self.applies || memory.template_digest.is_none() {
+            memory.template_digest = Some(template_digest(self.template));
+        }
+        memory
+    }
+
+    /// The step that says why the policy is not applied as it is.
+    fn kept_claim(&self) -> Option<String> {
+        match self.claim {
+            Claim::Outlived(policy) => Some(format!(
+                "{} keeps the object although its labels no longer match: neither the policy nor changed replicas \
+                 are applied to it",
+                policy.object.id
+            )),
+            Claim::Applied(found) => (!self.applies && matches!(self.policy, EffectivePolicy::Earlier(_))).then(|| {
+                format!(
+                    "{} has `activationPreference: Lazy`: its earlier placement counts until the object changes",
+                    found.policy.object.id
+                )
+            }),
+        }
     }
 
     /// The previous clusters, with a number of replicas on each for workloads only.
@@ -332,10 +412,17 @@ impl<'d, 'a> Decision<'d, 'a> {
         let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
         let as_it_is = |p: &Placed| p.replicas.is_some() == self.workload.is_workload();
-        if self.unread.is_some() || previous.iter().all(as_it_is) {
+        let all_stay = !self.lost_cluster && self.memory.required_on.is_empty();
+        if all_stay && (self.unread.is_some() || previous.iter().all(as_it_is)) {
             return previous.clone();
         }
-        previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
+        let replicas = |p: &Placed| if self.unread.is_some() { p.replicas } else { counted(p.replicas) };
+        let stays = |p: &&Placed| {
+            let lost = self.lost_cluster && schedule::index_of(self.plane.clusters, &p.name).is_none();
+            self.memory.chose(&p.name) && !lost
+        };
+        let staying = previous.iter().filter(stays);
+        staying.map(|p| Placed { name: p.name.clone(), replicas: replicas(p) }).collect()
     }
 
     /// Why the object is scheduled; `None` if the previous placement is kept.
@@ -345,14 +432,16 @@ impl<'d, 'a> Decision<'d, 'a> {
         };
         let before = self.memory.applied_placement.as_ref();
         let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));
-        let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
+        let own = previous.clusters.iter().filter(|p| self.memory.chose(&p.name));
+        let replicas: Vec<i64> = own.map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = Applied {
             placement: before.as_ref(),
             affinity: self.memory.affinity.as_deref(),
             replicas: &replicas,
             reschedule: self.fresh,
-            on_deleting_cluster: self.plane.behaviour.deleting == Deleting::Never
-                && self.held.iter().any(|(index, _)| self.plane.clusters[*index].deleting),
+            on_deleting_cluster: self.lost_cluster
+                || self.plane.behaviour.deleting == Deleting::Never
+                    && self.held.iter().any(|(index, _)| self.plane.clusters[*index].deleting),
         };
         let workload = &self.workload;
         schedule::changed(&applied, &self.policy.spec.placement, workload.replicas, workload.is_workload())
@@ -360,6 +449,7 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn accept(&self, row: &mut Placement, memory: &mut SchedulerMemory, scheduled: Scheduled) {
         row.clusters = self.named(&scheduled.clusters);
+        memory.order = self.unsorted(&scheduled.order);
         // A policy without groups keeps the name of the group that was used last.
         memory.affinity = scheduled.affinity.or(memory.affinity.take());
         memory.reschedule = false;
@@ -367,6 +457,15 @@ impl<'d, 'a> Decision<'d, 'a> {
             memory.rebalanced = names.iter().copied().map(str::to_owned).collect();
         }
         memory.applied_placement = Some(self.policy.applied().clone());
+    }
+
+    /// The clusters of a workload in the scheduler's order, if that is not the order of names.
+    fn unsorted(&self, order: &[usize]) -> Vec<ClusterName> {
+        if order.is_sorted() || !self.workload.is_workload() {
+            return Vec::new();
+        }
+        let name = |index: &usize| schedule::named(self.plane.clusters, &self.departed, *index).clone();
+        order.iter().map(name).collect()
     }
 
     /// The clusters with their names; only in old releases may some of them have left the inventory.
@@ -390,6 +489,15 @@ impl<'d, 'a> Decision<'d, 'a> {
             message: failure.message.clone(),
         });
     }
+}
+
+/// The digest of a template, to find out whether it has changed. Its status does not count.
+fn template_digest(template: &Object) -> String {
+    let mut body = template.body.clone();
+    if let Some(body) = body.as_object_mut() {
+        body.remove("status");
+    }
+    compute_digest(&body)
 }
 
 /// Whether equal shares go to later names first: when the FNV-1a hash of the template's uid is odd.

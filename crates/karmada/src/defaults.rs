@@ -29,10 +29,17 @@ pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result
 
 /// A remembered placement with its defaults; `None` when it cannot be read.
 pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placement> {
+    placement_as_applied(value, behaviour).map(|(placement, _)| placement)
+}
+
+/// The same, with the number of tolerations that admission has added at the end.
+pub(super) fn placement_as_applied(value: &Value, behaviour: &Behaviour) -> Option<(Placement, usize)> {
     let mut placement: Placement = Placement::deserialize(value).ok()?;
     fill(&mut placement, behaviour);
+    let written = placement.cluster_tolerations.len();
     tolerate(&mut placement, behaviour);
-    Some(placement)
+    let added = placement.cluster_tolerations.len() - written;
+    Some((placement, added))
 }
 
 /// Adds the tolerations of old releases: five minutes for each condition that the policy does not name.

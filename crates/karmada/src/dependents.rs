@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::dependencies::{Dependency, Target};
-use super::{Karmadas, NAME};
-use federate_dialect::{Decided, NotFollowed, Placed, Placement, Previous, Unfollowed};
+use super::memory::{SchedulerMemory, is_scheduled};
+use super::{Karmadas, NAME, schedule};
+use federate_dialect::{Decided, NotFollowed, Placed, PlacedClusters, Placement, Previous, Unfollowed};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
 /// The clusters and referrers of an object that others refer to.
 #[derive(Default)]
 struct Needed {
-    by: BTreeSet<ObjectRef>,
+    /// The referrers, each with the number of its row.
+    by: BTreeMap<ObjectRef, usize>,
     /// One bit per cluster of a placement that others follow, in name order.
     on: Vec<u64>,
 }
@@ -26,6 +28,12 @@ impl Needed {
         for (own, other) in self.on.iter_mut().zip(clusters) {
             *own |= other;
         }
+    }
+
+    /// The clusters, in name order.
+    fn clusters<'n>(&self, names: &'n [ClusterName]) -> impl Iterator<Item = &'n ClusterName> {
+        let has = |at: usize| self.on.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+        names.iter().enumerate().filter(move |(at, _)| has(*at)).map(|(_, name)| name)
     }
 }
 
@@ -42,14 +50,23 @@ fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c Cluste
 
 /// Adds the dependencies to all decisions.
 pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previous) -> Decided {
-    let names = names(plane, &all.placements);
+    let names = names(plane, &all.placements, previous);
     let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
     if needed.is_empty() {
         return all;
     }
-    for placement in &mut all.placements {
-        if let Some(needed) = needed.remove(&placement.object) {
+    let own = all.placements.iter().enumerate();
+    let own = own.filter_map(|(at, row)| Some((at, needed.remove(&row.object)?)));
+    let own: Vec<_> =
+        own.map(|(at, needed)| (at, required_on(&all.placements, at, &needed, &names), needed)).collect();
+    for (at, required_on, needed) in own {
+        if let Some(placement) = all.placements.get_mut(at) {
             join(plane, placement, needed, &names);
+            if is_scheduled(placement) && !required_on.is_empty() {
+                let mut memory = SchedulerMemory::of(&placement.memory);
+                memory.required_on = required_on;
+                placement.memory = memory.into_memory();
+            }
         }
     }
     for (object, needed) in needed {
@@ -58,6 +75,22 @@ pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previo
         all.placements.push(placement);
     }
     all
+}
+
+/// The clusters where only others need the object of a row, with the replicas of the first of them.
+fn required_on(
+    placements: &[Placement],
+    row: usize,
+    needed: &Needed,
+    names: &[ClusterName],
+) -> BTreeMap<ClusterName, i64> {
+    let own = placements.get(row).map(|row| &row.clusters);
+    let added = needed.clusters(names).filter(|name| own.is_none_or(|own| !own.has(name)));
+    let replicas = |name: &ClusterName| {
+        let referrers = needed.by.values().filter_map(|at| placements.get(*at)?.clusters.named(name));
+        referrers.map(|placed| placed.replicas.unwrap_or(0)).next().unwrap_or(0)
+    };
+    added.map(|name| (name.clone(), replicas(name))).collect()
 }
 
 /// Whether the objects that a placed object refers to follow it.
@@ -100,13 +133,26 @@ pub(super) fn unfollowed(
     all
 }
 
-/// The clusters of all placements that others follow. A list that many placements share is read once.
-fn names(plane: &Karmadas<'_>, placements: &[Placement]) -> Vec<ClusterName> {
+/// Whether no policy claims an object any more, so that its dependencies stay as they are.
+fn is_unclaimed(placement: &Placement) -> bool {
+    placement.policy.is_none() && is_scheduled(placement)
+}
+
+/// The clusters of all placements that others follow, and those where dependencies may stay. A list that many placements
+/// share is read once.
+fn names(plane: &Karmadas<'_>, placements: &[Placement], previous: &Previous) -> Vec<ClusterName> {
     let mut seen = HashSet::new();
     let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
-    for placement in placements.iter().filter(|placement| is_followed(plane, placement)) {
-        if seen.insert(placement.clusters.address()) {
+    let mut add = |clusters: &'_ PlacedClusters| seen.insert(clusters.address());
+    for placement in placements {
+        if (is_followed(plane, placement) || is_unclaimed(placement)) && add(&placement.clusters) {
             names.extend(placement.clusters.iter().map(|placed| &placed.name));
+        }
+    }
+    for row in previous.rows().iter().filter(|row| row.dialect == NAME && !row.required_by.is_empty()) {
+        if add(&row.clusters) {
+            let known = row.clusters.iter().map(|placed| &placed.name);
+            names.extend(known.filter(|name| schedule::index_of(plane.clusters, name).is_some()));
         }
     }
     names.into_iter().cloned().collect()
@@ -120,7 +166,14 @@ fn needed(
     findings: &mut Vec<Finding>,
 ) -> BTreeMap<ObjectRef, Needed> {
     let mut needed: BTreeMap<ObjectRef, Needed> = BTreeMap::new();
-    for placement in placements.iter().filter(|placement| is_followed(plane, placement)) {
+    let mut stale: BTreeMap<&ObjectRef, usize> = BTreeMap::new();
+    for (at, placement) in placements.iter().enumerate() {
+        if is_unclaimed(placement) {
+            stale.insert(&placement.object, at);
+        }
+        if !is_followed(plane, placement) {
+            continue;
+        }
         let referrer = plane.template(&placement.object);
         let Some(referrer) = referrer.filter(|one| one.object.id.namespace.is_some()) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
@@ -131,36 +184,46 @@ fn needed(
                     let what = "keeps the dependencies that it had";
                     let code = "dependencies-failed";
                     findings.push(failed.finding(Severity::Warning, code, &placement.object, what));
-                    as_before(plane, &placement.object, &clusters, previous, &mut needed);
+                    stale.insert(&placement.object, at);
                     continue;
                 }
             };
             for dependency in dependencies {
                 for object in existing(plane, &dependency) {
                     let entry = needed.entry(object.id.clone()).or_default();
-                    entry.by.insert(placement.object.clone());
+                    entry.by.insert(placement.object.clone(), at);
                     entry.add(&clusters);
                 }
             }
         }
     }
+    if !stale.is_empty() {
+        keep_dependencies(plane, &stale, names, previous, &mut needed);
+    }
     needed
 }
 
-/// The references of an object in the previous plan, on its present clusters.
-fn as_before(
+/// Leaves the dependencies of some referrers, each given with the number of its row, where the previous plan has them.
+fn keep_dependencies(
     plane: &Karmadas<'_>,
-    referrer: &ObjectRef,
-    clusters: &[u64],
+    stale: &BTreeMap<&ObjectRef, usize>,
+    names: &[ClusterName],
     previous: &Previous,
     needed: &mut BTreeMap<ObjectRef, Needed>,
 ) {
     for template in plane.templates {
         let id = &template.object.id;
-        if previous.of(id).is_some_and(|row| row.required_by.contains(referrer)) {
+        let Some(row) = previous.of(id).filter(|row| row.dialect == NAME) else { continue };
+        let memory = is_scheduled(row).then(|| SchedulerMemory::of(&row.memory));
+        let is_required = |name: &str| memory.as_ref().is_none_or(|memory| !memory.chose(name));
+        let required = || row.clusters.iter().map(|placed| &placed.name).filter(|name| is_required(name));
+        let all_stale = row.required_by.iter().all(|referrer| stale.contains_key(referrer));
+        for (referrer, at) in row.required_by.iter().filter_map(|referrer| stale.get_key_value(referrer)) {
             let entry = needed.entry(id.clone()).or_default();
-            entry.by.insert(referrer.clone());
-            entry.add(clusters);
+            entry.by.insert((*referrer).clone(), *at);
+            let there = previous.of(referrer).map(|row| &row.clusters);
+            let has = |name: &&ClusterName| all_stale || there.is_none_or(|there| there.has(name));
+            entry.add(&bits(names, required().filter(has)));
         }
     }
 }
@@ -194,11 +257,10 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
 }
 
 fn join(plane: &Karmadas<'_>, placement: &mut Placement, needed: Needed, names: &[ClusterName]) {
-    let own = bits(names, placement.clusters.iter().map(|p| &p.name));
-    let has = |bits: &[u64], at: usize| bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-    let added = (0..).zip(names).filter(|(at, _)| has(&needed.on, *at) && !has(&own, *at));
-    placement.clusters.extend(added.map(|(_, name)| Placed { name: name.clone(), replicas: None }));
-    placement.required_by = needed.by.into_iter().collect();
+    let added = needed.clusters(names).filter(|name| !placement.clusters.has(name));
+    let added: Vec<Placed> = added.map(|name| Placed { name: name.clone(), replicas: None }).collect();
+    placement.clusters.extend(added);
+    placement.required_by = needed.by.into_keys().collect();
     // What its own policy suspends, it suspends in these clusters, too.
     placement.suspended =
         plane.policy(placement).map(|policy| policy.suspended(placement)).unwrap_or_default();

@@ -2,8 +2,8 @@
 //! replicas and the arithmetic of the division.
 
 use super::decide::Decision;
-use super::matching::{self, Match};
-use super::memory::SchedulerMemory;
+use super::matching::{self, Claim, Match};
+use super::memory::{SchedulerMemory, is_scheduled};
 use super::schedule::{Strategy, Trace};
 use super::selector::ImplicitPriority;
 use super::{Karmadas, NAME, RELEASES, manifest};
@@ -17,10 +17,16 @@ pub(super) fn explain(
     previous: &Previous,
     placed: Option<&Placement>,
 ) -> Option<Explanation> {
-    let matches = plane.policies.matches(template);
+    let claim = plane.policies.claim(template, previous.of(&template.id));
+    let mut matches = plane.policies.matches(template);
+    if let Some(Claim::Applied(found)) = claim {
+        // The policy that claimed it first stays, whatever else matches.
+        matches.retain(|other| !std::ptr::eq(other.policy, found.policy));
+        matches.insert(0, found);
+    }
     let undecided = matching::reserved(template).is_some() || matching::propagates_everywhere(template);
     let unselected = placed.is_some_and(|row| row.policy.is_none() && row.required_by.is_empty());
-    let Some(winner) = matches.first().filter(|_| !undecided && !unselected) else {
+    let Some(claim) = claim.filter(|_| !undecided && !unselected) else {
         return placed.map(|placement| without_policy(plane, placement));
     };
     let mut trace = Trace::recording();
@@ -28,7 +34,7 @@ pub(super) fn explain(
         trace.step(|| format!("by the rules of Karmada {}", plane.behaviour.release));
     }
     plane.interpreter.explain(template, &plane.running(&template.id), &mut trace);
-    let decision = match Decision::new(plane, template, winner.policy, previous.of(&template.id)) {
+    let decision = match Decision::new(plane, template, claim, previous.of(&template.id)) {
         Ok(decision) => decision,
         Err(failed) => {
             trace.step(|| format!("not scheduled: {}", failed.message));
@@ -84,6 +90,12 @@ fn uninterpreted(
 fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
     let needed = |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} refers to it");
     let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
+    let unclaimed = SchedulerMemory::of(&placement.memory).unclaimed_from;
+    if let Some(former) = unclaimed {
+        policy.push(format!(
+            "no policy selects it: {former} had placed it, and Karmada leaves it where it is without scheduling it again"
+        ));
+    }
     if policy.is_empty() {
         let rule = if placement.object.kind == "Namespace" {
             "a Namespace goes to every cluster without any policy"
@@ -95,6 +107,7 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
     let row = |cluster: &federate_kubernetes::Cluster| {
         let chosen = placement.clusters.has(&cluster.name);
         let why = match (chosen, placement.required_by.is_empty()) {
+            (true, _) if is_scheduled(placement) => "it stays where it was placed",
             (true, true) => "every cluster receives it",
             (true, false) => "an object that refers to it is placed there",
             (false, _) => "no object that refers to it is placed there",
@@ -154,7 +167,7 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
     let available = decision.scheduler().available_replicas(&decision.workload);
     let affinity = SchedulerMemory::of(&placement.memory).affinity;
     let subject = decision.subject();
-    let policy = decision.policy;
+    let policy = &*decision.policy;
     let strategy = Strategy::of(policy.spec.placement.replica_scheduling.as_ref());
     // Spread constraints prefer clusters with more available replicas.
     let by_capacity = matches!(strategy, Strategy::Dynamic | Strategy::Aggregated)

@@ -142,6 +142,7 @@ fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
         applied_placement: written.and_then(|text| serde_json::from_str(text).ok().or(spec.placement)),
         reschedule: requested.is_some_and(|(requested, last)| requested > last),
         evicting: spec.graceful_eviction_tasks.into_iter().map(|task| task.from_cluster).collect(),
+        ..SchedulerMemory::default()
     };
     row.memory = memory.into_memory();
     row

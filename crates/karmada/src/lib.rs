@@ -6,7 +6,7 @@
 //! member   live object ─► create, update (retain), adopt, delete
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
@@ -57,6 +57,7 @@ mod schedule;
 mod selector;
 mod starter;
 mod thirdparty;
+mod unclaimed;
 mod validate;
 mod version;
 mod workload;
@@ -68,6 +69,7 @@ use overrides::OverridePolicies;
 use quota::PlannedQuota;
 use rebalance::Rebalancers;
 use schedule::Estimator;
+use unclaimed::Unclaimed;
 use version::{Behaviour, FEATURE_GATES};
 
 pub use memory::SchedulerMemory;
@@ -128,7 +130,7 @@ impl Dialect for Karmada {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[release::SETTING, FEATURE_GATES]
+        &[release::SETTING, FEATURE_GATES, unclaimed::SETTING]
     }
 
     fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
@@ -214,6 +216,9 @@ struct Karmadas<'a> {
     groups: Groups,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
+    unclaimed: Unclaimed,
+    /// The propagation policies that admission refuses.
+    refused: BTreeSet<&'a ObjectRef>,
     findings: Vec<Finding>,
 }
 
@@ -224,6 +229,8 @@ impl<'a> Karmadas<'a> {
         let (admitted, mut findings) = Admitted::of(repo, &Karmada);
         findings.extend(unknown);
         findings.extend(behaviour.gates(repo, NAME));
+        let (unclaimed, unknown) = Unclaimed::configured(repo);
+        findings.extend(unknown);
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
             match defaults::propagation_spec(object, &behaviour) {
@@ -262,14 +269,19 @@ impl<'a> Karmadas<'a> {
             lists: input.lists,
             groups: Groups::default(),
             implicit: input.implicit,
+            unclaimed,
+            refused: repo
+                .claimed(NAME, Role::Placement)
+                .map(|o| &o.id)
+                .filter(|id| admitted.refuses(id))
+                .collect(),
             findings,
         }
     }
 
     /// The policy that a placement names.
     fn policy(&self, placement: &Placement) -> Option<&Policy<'a>> {
-        let id = placement.policy.as_ref().filter(|id| id.kind.ends_with("PropagationPolicy"))?;
-        self.policies.get(id.namespace.as_deref(), &id.name)
+        self.policies.by_id(placement.policy.as_ref()?)
     }
 
     /// The live objects of that name and version, as far as they are known.

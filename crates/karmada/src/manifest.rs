@@ -4,6 +4,7 @@
 //! built once.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -11,13 +12,14 @@ use super::api::PropagationSpec;
 use super::decide::ties_descend;
 use super::groups::{Group, RuleIds};
 use super::interpreter::Failed;
+use super::memory::{SchedulerMemory, is_scheduled};
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
 use super::version::{Completions, ConflictResolution, Revised};
-use super::{Karmadas, prune, schedule};
+use super::{Karmadas, defaults, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// The variants of a placement.
@@ -25,7 +27,10 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     let render = Render { plane, template, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
     let revises = revises(plane, placement);
-    if template.per_cluster.is_none() && completions(plane, placement, &template.object).is_none() {
+    if template.per_cluster.is_none()
+        && completions(plane, placement, &template.object).is_none()
+        && required_replicas(plane, placement, &template.object).is_empty()
+    {
         for (revision, group) in plane.groups.of(plane, &placement.clusters, revises).iter() {
             render.revision(*revision, group, &mut variants);
         }
@@ -65,8 +70,32 @@ fn revises(plane: &Karmadas<'_>, placement: &Placement) -> bool {
 
 /// Whether the policy divides replicas.
 fn divides(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
-    schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated
+    let strategy = match plane.policy(placement).filter(|policy| !policy.is_lazy()) {
+        Some(policy) => schedule::Strategy::of(policy.spec.placement.replica_scheduling.as_ref()),
+        // The placement that was applied last counts.
+        None => {
+            let applied = SchedulerMemory::of(&placement.memory).applied_placement;
+            let applied = applied.and_then(|applied| defaults::placement(&applied, &plane.behaviour));
+            schedule::Strategy::of(applied.and_then(|applied| applied.replica_scheduling).as_ref())
+        }
+    };
+    strategy != schedule::Strategy::Duplicated
+}
+
+/// The replicas of a workload in clusters where only others need it: those that the others have there.
+fn required_replicas(
+    plane: &Karmadas<'_>,
+    placement: &Placement,
+    template: &Object,
+) -> BTreeMap<ClusterName, i64> {
+    if placement.required_by.is_empty() || !is_scheduled(placement) {
+        return BTreeMap::new();
+    }
+    let workload = plane.interpreter.workload(template).ok().and_then(Result::ok);
+    if !workload.is_some_and(|workload| workload.is_workload()) {
+        return BTreeMap::new();
+    }
+    SchedulerMemory::of(&placement.memory).required_on
 }
 
 /// The completions of a Job for each cluster of the placement, where they are divided.
@@ -82,9 +111,11 @@ fn completions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -
 fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Vec<Option<Revision>> {
     let completions = completions(plane, placement, template);
     let revises = revises(plane, placement);
+    let required = required_replicas(plane, placement, template);
     let revision = |(at, placed): (usize, &Placed)| {
         let completions = completions.as_ref().and_then(|all| all.get(at).copied());
-        placed.replicas.filter(|_| revises).map(|replicas| Revision { replicas, completions })
+        let replicas = placed.replicas.or_else(|| required.get(&placed.name).copied());
+        replicas.filter(|_| revises).map(|replicas| Revision { replicas, completions })
     };
     placement.clusters.iter().enumerate().map(revision).collect()
 }

@@ -2,20 +2,25 @@
 //!
 //! Facts: some objects are never propagated; a `PropagationPolicy` of the template's namespace beats any
 //! `ClusterPropagationPolicy`; among several the highest priority wins, then the most specific selector,
-//! then the smallest name. Claims are not remembered: every decision is that of a fresh control plane.
+//! then the smallest name. The first claim wins: a template keeps its policy, of which the previous plan tells, as long
+//! as that policy exists and its selectors match. A change of the template's own labels does not end a claim either, but
+//! then nothing is applied to the template any more.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
 use super::api::PropagationSpec;
+use super::memory::POLICY_DIGEST;
 use super::schedule::Eligibility;
 use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::{Behaviour, HeldApi};
-use federate_dialect::Placement;
-use federate_kubernetes::{Cluster, ClusterName, Object};
+use super::{NAME, defaults};
+use federate_dialect::{Placement, memory};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 
 /// A valid propagation policy, compiled.
 pub(super) struct Policy<'a> {
@@ -24,7 +29,12 @@ pub(super) struct Policy<'a> {
     held_api: HeldApi,
     eligibility: OnceLock<Eligibility>,
     applied: OnceLock<Value>,
+    digest: OnceLock<String>,
+    earlier: EarlierPolicies<'a>,
 }
+
+/// A policy with placements that it had earlier, by their JSON.
+type EarlierPolicies<'a> = Mutex<BTreeMap<String, Arc<Policy<'a>>>>;
 
 impl<'a> Policy<'a> {
     /// The clusters of a row to which it suspends dispatching.
@@ -43,7 +53,33 @@ impl<'a> Policy<'a> {
             held_api: behaviour.held_api,
             eligibility: OnceLock::new(),
             applied: OnceLock::new(),
+            digest: OnceLock::new(),
+            earlier: Mutex::default(),
         }
+    }
+
+    /// Whether it is applied to a template that it has claimed only when the template changes.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.spec.activation_preference.as_deref() == Some("Lazy")
+    }
+
+    /// The digest of its spec.
+    pub(super) fn digest(&self) -> &str {
+        let compute = || memory::compute_digest(self.object.body.get("spec").unwrap_or(&Value::Null));
+        self.digest.get_or_init(compute)
+    }
+
+    /// The same policy with a placement that it had earlier; `None` if that cannot be read.
+    fn with_placement(&self, placement: &Value, behaviour: &Behaviour) -> Option<Arc<Self>> {
+        let key = placement.to_string();
+        if let Some(known) = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Some(Arc::clone(known));
+        }
+        let mut spec = self.spec.clone();
+        (spec.placement, spec.added_tolerations) = defaults::placement_as_applied(placement, behaviour)?;
+        let made = Arc::new(Self::new(self.object, spec, behaviour));
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(earlier.entry(key).or_insert(made)))
     }
 
     /// The eligibility of each cluster under its placement; computed once, when first needed.
@@ -68,6 +104,51 @@ impl<'a> Policy<'a> {
 pub(super) struct Match<'m, 'a> {
     pub(super) policy: &'m Policy<'a>,
     pub(super) implicit_priority: ImplicitPriority,
+}
+
+/// The claim of a policy on a template.
+#[derive(Clone, Copy)]
+pub(super) enum Claim<'m, 'a> {
+    /// The policy matches the template, which it is applied to.
+    Applied(Match<'m, 'a>),
+    /// The labels of the template do not match any more. The policy keeps it, and is not applied to it.
+    Outlived(&'m Policy<'a>),
+}
+
+impl<'m, 'a> Claim<'m, 'a> {
+    /// The policy that claims the template.
+    pub(super) fn policy(self) -> &'m Policy<'a> {
+        match self {
+            Self::Applied(found) => found.policy,
+            Self::Outlived(policy) => policy,
+        }
+    }
+}
+
+/// The policy that a decision follows: as it stands in the repo, or with its earlier placement.
+pub(super) enum EffectivePolicy<'m, 'a> {
+    Current(&'m Policy<'a>),
+    Earlier(Arc<Policy<'a>>),
+}
+
+impl<'m, 'a> EffectivePolicy<'m, 'a> {
+    /// The policy with the placement that was applied last.
+    pub(super) fn as_applied(policy: &'m Policy<'a>, applied: Option<&Value>, behaviour: &Behaviour) -> Self {
+        let differs = applied.filter(|applied| *applied != policy.applied());
+        let earlier = differs.and_then(|applied| policy.with_placement(applied, behaviour));
+        earlier.map_or(Self::Current(policy), Self::Earlier)
+    }
+}
+
+impl<'a> Deref for EffectivePolicy<'_, 'a> {
+    type Target = Policy<'a>;
+
+    fn deref(&self) -> &Policy<'a> {
+        match self {
+            Self::Current(policy) => policy,
+            Self::Earlier(policy) => policy,
+        }
+    }
 }
 
 /// Every valid propagation policy.
@@ -127,6 +208,47 @@ impl<'a> Policies<'a> {
         let namespaced = template.id.namespace.as_deref().and_then(|n| self.namespaced.get(n));
         let found = namespaced.map(|index| index.matches(template)).unwrap_or_default();
         if found.is_empty() { self.cluster.matches(template) } else { found }
+    }
+
+    /// All policies that match a template, of both scopes.
+    pub(super) fn all_matches(&self, template: &Object) -> Vec<Match<'_, 'a>> {
+        let namespaced = template.id.namespace.as_deref().and_then(|n| self.namespaced.get(n));
+        let found = namespaced.map(|index| index.matches(template)).unwrap_or_default();
+        found.into_iter().chain(self.cluster.matches(template)).collect()
+    }
+
+    /// The claim on a template. `previous` is its row of the previous plan.
+    pub(super) fn claim(&self, template: &Object, previous: Option<&Placement>) -> Option<Claim<'_, 'a>> {
+        if reserved(template).is_some() {
+            return None;
+        }
+        let matches = self.matches(template);
+        let claimant = previous.filter(|row| row.dialect == NAME).and_then(|row| row.policy.as_ref());
+        let Some(claimant) = claimant.and_then(|id| self.by_id(id)) else {
+            return matches.first().copied().map(Claim::Applied);
+        };
+        let is_claimant = |found: &&Match<'_, 'a>| std::ptr::eq(found.policy, claimant);
+        if let Some(found) = matches.iter().find(is_claimant) {
+            return Some(Claim::Applied(*found));
+        }
+        if claimant.object.id.namespace.is_none()
+            && let Some(found) = self.cluster.matches(template).iter().find(is_claimant)
+        {
+            return Some(Claim::Applied(*found));
+        }
+        let digest = previous.and_then(|row| row.memory.get(POLICY_DIGEST)?.as_str());
+        if digest == Some(claimant.digest()) {
+            return Some(Claim::Outlived(claimant));
+        }
+        matches.first().copied().map(Claim::Applied)
+    }
+
+    /// The policy of a reference.
+    pub(super) fn by_id(&self, id: &ObjectRef) -> Option<&Policy<'a>> {
+        if !id.kind.ends_with("PropagationPolicy") {
+            return None;
+        }
+        self.get(id.namespace.as_deref(), &id.name)
     }
 
     /// The policy with a namespace (`None` for a cluster-wide one) and name.

@@ -2,16 +2,26 @@
 //! of the plan.
 //!
 //! Facts: on a control plane, the same is in the status, an annotation and the spec of the binding
-//! (`hub`). `rebalanced` is federate's own: in git a `WorkloadRebalancer` stays after it has acted.
+//! (`hub`), and the claim of a policy is in labels and annotations of the template. `rebalanced` and the digests
+//! are federate's own: in git a `WorkloadRebalancer` stays after it has acted, and there are no events.
+
+use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use federate_dialect::Memory;
+use federate_dialect::{Memory, Placement};
+use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The key of [`SchedulerMemory::evicting`].
 pub(crate) const EVICTING: &str = "evicting";
+
+/// The key of [`SchedulerMemory::policy_digest`].
+pub(crate) const POLICY_DIGEST: &str = "policyDigest";
+
+/// The key of [`SchedulerMemory::unclaimed_from`].
+const UNCLAIMED_FROM: &str = "unclaimedFrom";
 
 /// The memory of one placement. An entry that is missing or has another type counts as empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +42,23 @@ pub struct SchedulerMemory {
     /// The clusters that the object is being evicted from.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     pub evicting: Vec<String>,
+    /// The clusters that the object's own scheduling has not chosen, but objects in `requiredBy` need, each with the
+    /// replicas that the first of those has there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "readable")]
+    pub required_on: BTreeMap<ClusterName, i64>,
+    /// The clusters of a duplicated workload in the scheduler's order, where that is not the order of names.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    pub order: Vec<ClusterName>,
+    /// The policy that had claimed the object, if no policy claims it any more.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub unclaimed_from: Option<ObjectRef>,
+    /// The digest of the policy that selects the object by labels. As long as the policy is the same, its claim
+    /// outlives a change of the object's labels.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub policy_digest: Option<String>,
+    /// The digest of the object at the time when a lazy policy was last applied to it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub template_digest: Option<String>,
 }
 
 impl SchedulerMemory {
@@ -41,6 +68,11 @@ impl SchedulerMemory {
         Self::deserialize(&**memory).unwrap_or_default()
     }
 
+    /// Whether the object's own scheduling has chosen a cluster of its row.
+    pub fn chose(&self, cluster: &str) -> bool {
+        !self.required_on.contains_key(cluster)
+    }
+
     /// The memory as a row keeps it.
     pub fn into_memory(self) -> Memory {
         match serde_json::to_value(self) {
@@ -48,6 +80,11 @@ impl SchedulerMemory {
             _ => Memory::new(),
         }
     }
+}
+
+/// Whether a row is about an object that a policy places or has placed, and not only one that others need.
+pub(crate) fn is_scheduled(row: &Placement) -> bool {
+    row.policy.is_some() || row.memory.contains_key(UNCLAIMED_FROM)
 }
 
 fn readable<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
@@ -71,6 +108,11 @@ mod tests {
             json!({
                 "affinity": "near", "rebalanced": ["even"], "appliedPlacement": {}, "reschedule": true,
                 "evicting": ["m1", "m2"],
+            }),
+            json!({
+                "requiredOn": {"m3": 2}, "order": ["m2", "m1"],
+                "unclaimedFrom": {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "name": "p"},
+                "policyDigest": "0a", "templateDigest": "0b",
             }),
         ] {
             let read = SchedulerMemory::of(&memory(written.clone()));

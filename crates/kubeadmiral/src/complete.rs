@@ -41,7 +41,7 @@ fn led(
         let Some(leader) = plane.template(&placement.object) else { continue };
         let template = &leader.object;
         let leads = followers::leads(template)
-            && plane.leads(placement)
+            && KubeAdmiralPlane::leads(placement)
             && template.annotation(keys::NO_SCHEDULING) != Some("true")
             && !followers::is_dry_run(template, Some(placement));
         if !leads {

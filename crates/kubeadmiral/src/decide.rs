@@ -1,7 +1,7 @@
 //! The decision about one template: its policy, whether it is scheduled again, its clusters, and its memory.
 
 use super::effective_policy::EffectivePolicy;
-use super::memory::Memory;
+use super::memory::{Memory, Pending};
 use super::migration::{self, Estimates, Migration};
 use super::policies::{Policy, Unusable, named};
 use super::profile::Plugins;
@@ -9,8 +9,9 @@ use super::schedule::{self, GPU, Outcome, Trace};
 use super::trigger::{self, Clusters, State, Verdict};
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlane, NAME, keys, overrides, podspec};
+use federate_dialect::memory::compute_digest;
 use federate_dialect::{Placed, PlacedClusters, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Object, ObjectRef, pods};
+use federate_kubernetes::{ClusterName, Object, ObjectRef, pods};
 
 /// A decision about a template.
 pub(super) struct Decision<'d, 'a> {
@@ -27,6 +28,10 @@ pub(super) struct Decision<'d, 'a> {
     unclear_migration: Option<String>,
     /// The clusters of the last decision.
     last: PlacedClusters,
+    /// The clusters of the row of the previous plan; `None` without a row.
+    before: Option<PlacedClusters>,
+    /// The digest of the template.
+    source: String,
     /// `namespace/name`, or the name alone.
     key: String,
 }
@@ -40,6 +45,10 @@ struct Answer {
     state: Option<State>,
     /// Whether the scheduler did not act.
     stays: bool,
+    /// Whether it could not act, and tries again.
+    fails: bool,
+    /// Whether it has scheduled the object.
+    schedules: bool,
 }
 
 fn problem(reason: &str, message: impl Into<String>) -> Unschedulable {
@@ -73,6 +82,8 @@ impl<'d, 'a> Decision<'d, 'a> {
             applied,
             unclear_migration,
             last,
+            before: row.map(|row| row.clusters.clone()),
+            source: source_digest(template),
             key: template.id.path(),
         }
     }
@@ -100,12 +111,55 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// Decides. The flag says whether the scheduler did not act because nothing has changed for it.
     pub(super) fn place(&self, trace: Option<&mut Trace>) -> (Placement, bool) {
         let id = self.named();
-        let answer = self.answer(id.as_ref(), trace);
+        let pending = self.pending();
+        let answer = match pending {
+            // The scheduler does not act while a later controller is pending.
+            Some(Pending::Overrides) => Answer { deferred: self.memory.deferred.clone(), ..self.stay(None) },
+            _ => self.answer(id.as_ref(), trace),
+        };
         let mut placement = Placement::new(NAME, self.template.id.clone(), id);
-        self.remembering(&answer).write(&mut placement);
+        let mut memory = self.remembering(&answer);
+        let scheduling_fails = answer.fails && pending == Some(Pending::Scheduler);
+        let moves = answer.clusters != self.last;
         placement.clusters = answer.clusters;
         placement.unschedulable = answer.problem;
+        let fails = override_problem(self.plane, self.template, &placement).is_some();
+        memory.pending = match pending {
+            _ if scheduling_fails => Some(Pending::Scheduler),
+            None if !moves => None,
+            _ => fails.then_some(Pending::Overrides),
+        };
+        match memory.pending {
+            Some(_) => memory.held = self.held(&placement),
+            None if fails => memory.overridden = Some(self.overridden()),
+            None => {}
+        }
+        memory.write(&mut placement);
         (placement, answer.stays)
+    }
+
+    /// The controller that has to act: all of them after a change of the template.
+    fn pending(&self) -> Option<Pending> {
+        let is_new = self.before.is_none();
+        let has_changed = !self.memory.source.is_empty() && self.memory.source != self.source;
+        if is_new || has_changed { Some(Pending::Scheduler) } else { self.memory.pending }
+    }
+
+    /// The clusters that have the object, but are not in a placement of it.
+    fn held(&self, placement: &Placement) -> Vec<ClusterName> {
+        let before = self.before.iter().flat_map(|clusters| clusters.iter().map(|placed| &placed.name));
+        let mut held: Vec<ClusterName> = before.chain(&self.memory.held).cloned().collect();
+        held.sort();
+        held.dedup();
+        held.retain(|name| !placement.clusters.has(name) && self.plane.cluster(name).is_some());
+        held
+    }
+
+    /// The clusters where the last good overrides are in force.
+    fn overridden(&self) -> Vec<ClusterName> {
+        let before =
+            || self.before.iter().flat_map(|clusters| clusters.iter().map(|placed| placed.name.clone()));
+        self.memory.overridden.clone().unwrap_or_else(|| before().collect())
     }
 
     /// What the row remembers after the answer. What other controllers left on the object stays.
@@ -115,16 +169,34 @@ impl<'d, 'a> Decision<'d, 'a> {
             propagated: self.memory.propagated.clone(),
             trigger: answer.state.clone(),
             deferred: answer.deferred.clone(),
-            scheduled: None,
+            source: self.source.clone(),
+            is_unfollowed: if answer.schedules {
+                self.keeps_followers_away()
+            } else {
+                self.memory.is_unfollowed
+            },
+            ..Memory::default()
         };
         migration::remember(&mut memory, self.applied.as_deref());
         memory
     }
 
+    /// Whether the template's policy lets no object follow it.
+    fn keeps_followers_away(&self) -> bool {
+        let policy = self.named().and_then(|id| self.plane.policies.get(&id));
+        policy.is_some_and(|policy| policy.spec.disable_follower_scheduling)
+    }
+
     /// Returns an answer that changes nothing.
     fn stay(&self, problem: Option<Unschedulable>) -> Answer {
         let state = self.remembered.as_ref().map(|(state, _)| state.clone());
-        Answer { clusters: self.last.clone(), problem, deferred: String::new(), state, stays: false }
+        let (clusters, deferred) = (self.last.clone(), String::new());
+        Answer { clusters, problem, deferred, state, stays: false, fails: false, schedules: false }
+    }
+
+    /// Returns an answer that changes nothing, because the scheduler fails and tries again.
+    fn fail(&self, problem: Unschedulable) -> Answer {
+        Answer { fails: true, ..self.stay(Some(problem)) }
     }
 
     fn answer(&self, id: Option<&ObjectRef>, trace: Option<&mut Trace>) -> Answer {
@@ -132,13 +204,13 @@ impl<'d, 'a> Decision<'d, 'a> {
             None => None,
             Some(id) => match self.plane.policies.get(id) {
                 Some(policy) => Some(policy),
-                None => return self.stay(Some(problem("PolicyNotFound", format!("there is no {id}")))),
+                None => return self.fail(problem("PolicyNotFound", format!("there is no {id}"))),
             },
         };
         let plugins = policy.map(|p| self.plane.policies.plugins(p)).transpose();
         if let Err(Unusable::NoProfile(name)) = &plugins {
             let message = format!("there is no SchedulingProfile `{name}`");
-            return self.stay(Some(problem("SchedulingProfileNotFound", message)));
+            return self.fail(problem("SchedulingProfileNotFound", message));
         }
         let now = self.state(policy);
         let verdict =
@@ -220,18 +292,20 @@ impl<'d, 'a> Decision<'d, 'a> {
             deferred: String::new(),
             state: Some(now.clone()),
             stays: false,
+            fails: false,
+            schedules: true,
         };
         let Some(policy) = policy else { return answer(PlacedClusters::default(), Self::unwanted(None)) };
         let wanted = self.wanted(policy);
         let subject = match self.subject(policy, &wanted) {
             Ok(subject) => subject,
-            Err(problem) => return self.stay(Some(problem)),
+            Err(problem) => return self.fail(problem),
         };
         let plugins = match plugins {
             Ok(plugins) => plugins.unwrap_or(&self.plane.policies.default),
             Err(Unusable::BadProfile(why) | Unusable::NoProfile(why)) => {
                 let message = format!("SchedulingProfile `{}`: {why}", policy.spec.scheduling_profile);
-                return self.stay(Some(problem("InvalidSchedulingProfile", message)));
+                return self.fail(problem("InvalidSchedulingProfile", message));
             }
         };
         match schedule::schedule(&self.plane.members, plugins, &subject, &wanted, trace) {
@@ -240,7 +314,7 @@ impl<'d, 'a> Decision<'d, 'a> {
                 PlacedClusters::default(),
                 Some(problem("NoClusterFits", self.nothing_fits(plugins, &subject, &wanted))),
             ),
-            Outcome::Failed(why) => self.stay(Some(problem("SchedulingFailed", why))),
+            Outcome::Failed(why) => self.fail(problem("SchedulingFailed", why)),
         }
     }
 
@@ -270,7 +344,12 @@ impl<'d, 'a> Decision<'d, 'a> {
         let estimates = info.map(Estimates::read).transpose().map_err(|e| {
             problem("InvalidObject", format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO))
         })?;
-        let request = podspec::of(self.template).map(pods::requests).unwrap_or_default();
+        let pod = podspec::of(self.template);
+        if let Some(container) = pod.and_then(pods::find_invalid_amount) {
+            let message = format!("an amount in the resources of container `{container}` is not a quantity");
+            return Err(problem("InvalidObject", message));
+        }
+        let request = pod.map(pods::requests_without_init_limits).unwrap_or_default();
         Ok(schedule::Subject {
             kind: &self.template.id.kind,
             key: &self.key,
@@ -308,6 +387,15 @@ impl<'d, 'a> Decision<'d, 'a> {
             format!("0/{all} clusters are available: {}", counts.join(", "))
         }
     }
+}
+
+/// The digest of all that reaches the federated object of a template.
+fn source_digest(template: &Object) -> String {
+    let mut body = template.body.clone();
+    if let Some(body) = body.as_object_mut() {
+        body.remove("status");
+    }
+    compute_digest(&body)
 }
 
 /// The clusters that the scheduler chose: all of the row, unless the memory names fewer.

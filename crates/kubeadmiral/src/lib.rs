@@ -62,6 +62,7 @@ mod validate;
 
 use api::Resources;
 use decide::Decision;
+use memory::Memory;
 use namespaces::Namespaces;
 use overrides::{OverridePolicy, OverrideSpec};
 use policies::{Policies, Policy};
@@ -256,10 +257,9 @@ impl<'a> KubeAdmiralPlane<'a> {
         self.clusters.get(at)
     }
 
-    /// Whether a placement's policy lets others follow it.
-    fn leads(&self, placement: &Placement) -> bool {
-        let policy = placement.policy.as_ref();
-        policy.is_some_and(|id| self.policies.get(id).is_none_or(|p| !p.spec.disable_follower_scheduling))
+    /// Whether the policy of a placement let others follow it when it was last scheduled.
+    fn leads(placement: &Placement) -> bool {
+        placement.policy.is_some() && !Memory::of(placement).is_unfollowed
     }
 
     /// Decides about one template, without dependencies on others.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::memory::Memory;
 use super::overrides::{self, Class, Failed, Patch};
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlane, followers, keys, namespaces, source};
@@ -23,17 +24,31 @@ pub(super) fn variants(
 ) -> Vec<Variant> {
     let object = &template.object;
     let Some(config) = plane.types.get(&object.id.api_version, &object.id.kind) else { return Vec::new() };
+    let memory = Memory::of(placement);
+    let mut held: Vec<Variant> = Vec::new();
+    if !memory.held.is_empty() {
+        held.push(withheld(memory.held.clone(), "Waiting", None));
+    }
     if placement.clusters.is_empty() {
-        return Vec::new();
+        return held;
     }
     if let Some(status) = withheld_reason(object, placement) {
         return vec![withheld(names(&placement.clusters), status, None)];
     }
     let (ready, mut variants) = reachable(plane, &placement.clusters);
+    variants.extend(held);
     match classes(plane, object, &placement.clusters) {
         Err((status, finding)) => {
-            variants.push(withheld(names(&ready), status, Some(finding)));
+            // Without patches it goes to clusters that did not have it when the overrides were good.
+            let is_overridden = |placed: &Placed| {
+                memory.overridden.as_ref().is_none_or(|overridden| overridden.contains(&placed.name))
+            };
+            let (stay, new): (Vec<Placed>, Vec<Placed>) = ready.into_iter().partition(is_overridden);
+            variants.push(withheld(names(&stay), status, Some(finding)));
+            let class = Class { clusters: new.clone(), patches: Vec::new(), changes: Vec::new() };
+            render(config, template, &class, &new, &mut variants);
         }
+        Ok(_) if memory.pending.is_some() => variants.push(withheld(names(&ready), "Waiting", None)),
         Ok(classes) => {
             for class in classes {
                 render(config, template, &class, &ready, &mut variants);

@@ -29,6 +29,35 @@ pub(super) struct Memory {
     /// The clusters that the scheduler chose, where the object goes to others as well.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<PlacedClusters>,
+    /// The digest of the source object.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// The controller that must act before the object is sent again.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+    /// While a controller is pending: the clusters that have the object, but are not in its placement any more.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<ClusterName>,
+    /// The clusters where the last good overrides are in force, while an override policy fails that was edited.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Vec<ClusterName>>,
+    /// Whether the policy kept others from following the object when it was last scheduled.
+    #[serde(
+        rename = "unfollowed",
+        deserialize_with = "or_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_unfollowed: bool,
+}
+
+/// A controller that an object waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Pending {
+    /// The scheduler.
+    Scheduler,
+    /// The override controller.
+    Overrides,
 }
 
 impl Memory {
@@ -66,6 +95,11 @@ mod tests {
                 "clusters": "3"},
             "deferred": "clusterJoined:false",
             "scheduled": [{"name": "a", "replicas": 2}],
+            "source": "0123",
+            "pending": "overrides",
+            "held": ["b"],
+            "overridden": ["a"],
+            "unfollowed": true,
         });
         let mut given = Placement::new("kubeadmiral", id.clone(), None);
         given.memory = form.as_object().unwrap().clone().into();

@@ -47,12 +47,13 @@ impl<'a> Policy<'a> {
         if rescheduling.is_none_or(Value::is_null) {
             self.spec.reschedule_policy.replica_rescheduling.avoid_disruption.0 = false;
         }
+        std::mem::swap(&mut self.content, &mut self.stored_content);
     }
 
-    /// The digest of its content. It is the `remembered` one if that is the digest with the API server's
-    /// defaults.
+    /// The digest of its content with the API server's defaults. It is the one without them if that is the
+    /// `remembered` one, as in plans of earlier versions.
     pub(super) fn content(&self, remembered: Option<&str>) -> &str {
-        if remembered == Some(self.stored_content.as_str()) { &self.stored_content } else { &self.content }
+        if remembered == Some(self.content.as_str()) { &self.content } else { &self.stored_content }
     }
 }
 

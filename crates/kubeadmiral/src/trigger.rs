@@ -57,7 +57,7 @@ impl Request {
     }
 
     fn of(template: &Object) -> Self {
-        let mut amounts = podspec::of(template).map(pods::requests).unwrap_or_default();
+        let mut amounts = podspec::of(template).map(pods::requests_without_init_limits).unwrap_or_default();
         let mut take = |name: &str| amounts.remove(name);
         let (cpu, memory, storage) = (take("cpu"), take("memory"), take("ephemeral-storage"));
         let others: BTreeMap<String, i64> =

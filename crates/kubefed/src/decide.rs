@@ -3,15 +3,19 @@
 
 use super::division::Trace;
 use super::federated::Federated;
+use super::memory::Memory;
 use super::overrides::{self, Step};
 use super::preference::{self, Preference, Schedule};
 use super::{KubeFedPlane, NAME, manifest, placement};
-use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
+use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, Finding, ObjectRef, Origin, finding};
 
 /// The reason for an invalid selector. The control plane then does nothing.
 pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
+
+/// The reason for a type that is not propagated.
+pub(super) const DISABLED: &str = "PropagationDisabled";
 
 /// Namespaces that are never federated. The control plane's own namespace is another.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
@@ -44,6 +48,10 @@ pub(super) struct Decision<'d, 'a> {
     /// limit.
     pub namespace: Option<Vec<bool>>,
     pub refusal: Option<Refusal>,
+    /// What a preference has written, if none decides now: it stays until something else is written.
+    written: Option<Schedule>,
+    /// The clusters of an object whose type is not propagated: it stays there as it is.
+    frozen: PlacedClusters,
 }
 
 impl<'d, 'a> Decision<'d, 'a> {
@@ -60,7 +68,14 @@ impl<'d, 'a> Decision<'d, 'a> {
             own: vec![false; plane.clusters.len()],
             namespace: None,
             refusal: inactive(plane, federated),
+            written: None,
+            frozen: PlacedClusters::default(),
         };
+        let before = previous.of(&federated.target).filter(|row| row.dialect == NAME);
+        if decision.is_disabled() {
+            decision.frozen = before.map(|row| row.clusters.clone()).unwrap_or_default();
+        }
+        decision.written = before.and_then(|row| Memory::of(row).written);
         if decision.refusal.is_none() {
             decision.preference = plane.preference_of(federated).map(|preference| {
                 (preference, preference::schedule(plane, preference, federated, previous, trace))
@@ -76,10 +91,29 @@ impl<'d, 'a> Decision<'d, 'a> {
         Some((preference, outcome.as_ref().ok()?))
     }
 
+    /// Whether objects of the type are not propagated, and stay as they are.
+    fn is_disabled(&self) -> bool {
+        self.refusal.as_ref().is_some_and(|refusal| refusal.reason == DISABLED)
+    }
+
+    /// What a preference has written and nothing else has replaced. `clusters` and `overrides` that git has are git's.
+    fn kept(&self) -> Option<Schedule> {
+        let mut written = self.written.clone().filter(|_| self.schedule().is_none())?;
+        if let Some(own) = &self.federated.spec.placement.clusters {
+            written.retain(|name, _| own.iter().any(|cluster| cluster.name == name.as_ref()));
+        }
+        Some(written)
+    }
+
     fn select(&mut self, plane: &KubeFedPlane<'a>) -> Result<(), Refusal> {
         self.own = match self.schedule() {
             Some((_, schedule)) => plane.clusters.iter().map(|c| schedule.contains_key(&c.name)).collect(),
-            None => selected(plane, self.federated)?,
+            None => {
+                match self.written.as_ref().filter(|_| self.federated.spec.placement.clusters.is_none()) {
+                    Some(written) => plane.clusters.iter().map(|c| written.contains_key(&c.name)).collect(),
+                    None => selected(plane, self.federated)?,
+                }
+            }
         };
         if self.federated.kind.scope == Scope::Cluster {
             return Ok(());
@@ -121,6 +155,24 @@ impl<'d, 'a> Decision<'d, 'a> {
         let chosen = plane.clusters.iter().enumerate().filter(|(index, _)| self.chosen(*index));
         let placed = |c: &Cluster| Placed { name: c.name.clone(), replicas: replicas(c) };
         row.clusters = chosen.map(|(_, c)| placed(c)).collect();
+        if self.is_disabled() {
+            row.clusters = self.frozen.clone();
+        }
+        let schedule = self.schedule().map(|(_, schedule)| schedule.clone());
+        // A preference that has no effect now has still decided these.
+        let own_overrides = self.federated.object.at(&["spec", "overrides"]).is_some_and(|own| !own.is_null());
+        if let Some(kept) = self.kept().filter(|_| self.preference.is_some() && !own_overrides) {
+            let numbered = |placed: &Placed| Placed {
+                replicas: placed.replicas.or_else(|| kept.get(&placed.name).copied()),
+                name: placed.name.clone(),
+            };
+            row.clusters = row.clusters.iter().map(numbered).collect();
+        }
+        let written =
+            if self.is_disabled() { self.written.clone() } else { schedule.or_else(|| self.kept()) };
+        if written.is_some() {
+            Memory { written, ..Memory::default() }.write(&mut row);
+        }
         row.unschedulable = self
             .refusal
             .as_ref()
@@ -253,11 +305,11 @@ pub(super) fn inactive(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> O
     let (config, kind, id) = (&plane.config, &federated.kind, &federated.object.id);
     if !config.pushes {
         let help = "enable it in the KubeFedConfig";
-        return Some(Refusal::new("PropagationDisabled", "the feature `PushReconciler` is disabled", help));
+        return Some(Refusal::new(DISABLED, "the feature `PushReconciler` is disabled", help));
     }
     if !kind.enabled {
         let message = format!("the FederatedTypeConfig `{}` says `propagation: Disabled`", kind.name);
-        return Some(Refusal::new("PropagationDisabled", message, "enable it there to propagate this type"));
+        return Some(Refusal::new(DISABLED, message, "enable it there to propagate this type"));
     }
     if config.namespaced && (kind.scope == Scope::Cluster || federated.namespace() != config.namespace) {
         let message = format!(

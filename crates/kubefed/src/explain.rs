@@ -160,7 +160,7 @@ pub(super) fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value
         }
     }
     entries.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
-    *overrides = Value::Array(entries);
+    *overrides = if entries.is_empty() { Value::Null } else { Value::Array(entries) };
     body
 }
 

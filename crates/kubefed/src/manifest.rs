@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::federated::Federated;
+use super::memory::Memory;
 use super::overrides::{self, Failure, Step, Steps};
-use super::{KubeFedPlane, NOT_READY};
+use super::preference::Schedule;
+use super::{KubeFedPlane, NOT_READY, decide};
 use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, finding};
@@ -23,6 +25,11 @@ pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &KubeFedPlane<'_>, row: &Placement, federated: &Federated<'_>) -> Vec<Variant> {
+    if row.unschedulable.as_ref().is_some_and(|why| why.reason == decide::DISABLED) {
+        let clusters: Vec<ClusterName> = row.clusters.iter().map(|placed| placed.name.clone()).collect();
+        let withheld = Withheld { status: decide::DISABLED, finding: None };
+        return vec![Variant { clusters: clusters.into(), rendered: Err(withheld) }];
+    }
     let (ready, unready) = by_readiness(plane, row);
     let mut variants = Vec::new();
     if !unready.is_empty() {
@@ -35,9 +42,10 @@ pub(super) fn variants(plane: &KubeFedPlane<'_>, row: &Placement, federated: &Fe
         Err(failure) => variants.push(failed(federated, failure, names(&ready))),
         Ok(own) => {
             let preference = preference(plane, row, federated);
+            let written = written(row, federated);
             let mut classes: BTreeMap<Vec<String>, (Vec<Step>, Vec<ClusterName>)> = BTreeMap::new();
             for placed in ready {
-                let steps = steps_of(own, preference.is_some(), placed);
+                let steps = steps_of(own, preference.is_some(), placed, &written);
                 let class = classes.entry(steps.iter().map(Step::key).collect());
                 class.or_insert_with(|| (steps, Vec::new())).1.push(placed.name.clone());
             }
@@ -71,10 +79,20 @@ fn preference<'a>(
 }
 
 /// The overrides for a cluster.
-fn steps_of(own: &Steps, scheduled: bool, placed: &Placed) -> Vec<Step> {
+fn steps_of(own: &Steps, scheduled: bool, placed: &Placed, written: &Schedule) -> Vec<Step> {
     let steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
     // The overrides of a cluster without a number fail, whatever the number.
-    if scheduled { overrides::with_replicas(&steps, placed.replicas.unwrap_or(0)) } else { steps }
+    let scheduled = scheduled.then(|| placed.replicas.unwrap_or(0));
+    match scheduled.or_else(|| written.get(&placed.name).copied()) {
+        Some(replicas) => overrides::with_replicas(&steps, replicas),
+        None => steps,
+    }
+}
+
+/// The replicas that a preference has written. A list of overrides in git replaces those of the preference.
+fn written(row: &Placement, federated: &Federated<'_>) -> Schedule {
+    let own = federated.object.at(&["spec", "overrides"]).is_some_and(|overrides| !overrides.is_null());
+    if own { Schedule::default() } else { Memory::of(row).written.unwrap_or_default() }
 }
 
 /// The same for one cluster of a row.
@@ -85,7 +103,8 @@ pub(super) fn steps<'f>(
     placed: &Placed,
 ) -> Result<Vec<Step>, &'f Failure> {
     let own = federated.overrides.as_ref()?;
-    Ok(steps_of(own, preference(plane, row, federated).is_some(), placed))
+    let scheduled = preference(plane, row, federated).is_some();
+    Ok(steps_of(own, scheduled, placed, &written(row, federated)))
 }
 
 fn render(

@@ -1,4 +1,5 @@
-//! The memory of a row of the plan: the numbers of a Federation v1 Job, or the status of a DNS record.
+//! The memory of a row of the plan: what a preference has written, the numbers of a Federation v1 Job, or the status
+//! of a DNS record.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Memory {
+    /// The clusters and replicas that a preference has written into the federated object.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub written: Option<BTreeMap<ClusterName, i64>>,
     /// The share of each ready cluster in a Job.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub job: Option<BTreeMap<ClusterName, JobShare>>,
@@ -107,6 +111,7 @@ mod tests {
             name: "j".into(),
         };
         let form = json!({
+            "written": {"a": 2, "b": 0},
             "job": {"a": {"parallelism": 2, "completions": 3}, "b": {"parallelism": null}},
             "recordStatus": {"domain": "example.com", "dns": [
                 {"cluster": "a", "loadBalancer": {}, "region": "eu", "zones": []},

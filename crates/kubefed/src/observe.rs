@@ -63,6 +63,21 @@ impl Observer<'_> {
         }
     }
 
+    /// Fails where the pods of a workload have to be counted whose selector has no `matchLabels`.
+    pub(super) fn check_selectors<'c>(&self, clusters: impl Iterator<Item = &'c str>) -> Result<(), String> {
+        for cluster in clusters {
+            let workload = self.object(cluster).filter(|workload| {
+                let number = |path: &[&str]| workload.at(path).and_then(Value::as_i64).unwrap_or(0);
+                let counts_pods = number(&["spec", "replicas"]) != number(&["status", "readyReplicas"]);
+                counts_pods && workload.at(&["spec", "selector", "matchLabels"]).is_none_or(Value::is_null)
+            });
+            if let Some(workload) = workload {
+                return Err(format!("the selector of {} in {cluster} has no `matchLabels`", workload.id));
+            }
+        }
+        Ok(())
+    }
+
     fn object(&self, cluster: &str) -> Option<&Object> {
         let id = self.target;
         let groups = match id.group() {

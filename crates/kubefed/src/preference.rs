@@ -10,7 +10,7 @@ use super::api::{ClusterPreference, PreferenceSpec};
 use super::division::{Division, Party, Trace, divide};
 use super::federated::Federated;
 use super::observe::{Observed, Observer};
-use super::{KubeFedPlane, placement};
+use super::{KubeFedPlane, manifest, overrides, placement};
 use federate_dialect::Previous;
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
@@ -84,8 +84,25 @@ pub(super) fn observe(
         managed_only: true,
     };
     let clusters = participants(plane, preference, federated)?;
-    let party = |cluster: &Cluster| (cluster.name.clone(), observer.observe(&cluster.name));
+    observer.check_selectors(clusters.iter().map(|cluster| cluster.name.as_ref()))?;
+    let party = |cluster: &Cluster| {
+        let mut observed = observer.observe(&cluster.name);
+        if observed.exists && observed.current.is_none() && !plane.input.live.knows(&cluster.name) {
+            // Placed by something else than a preference, with its own number of replicas.
+            observed.current = replicas_of_overrides(federated, &cluster.name);
+            observed.wanted = observed.current.unwrap_or(0);
+        }
+        (cluster.name.clone(), observed)
+    };
     Ok(clusters.into_iter().map(party).collect())
+}
+
+/// The replicas of a cluster by the template and the overrides alone.
+fn replicas_of_overrides(federated: &Federated<'_>, cluster: &str) -> Option<i64> {
+    let mut body = manifest::base(federated);
+    let steps = federated.overrides.as_ref().ok()?.get(cluster);
+    overrides::apply_all(steps.map_or(&[][..], Vec::as_slice), &mut body).ok()?;
+    body.pointer(overrides::REPLICAS).and_then(serde_json::Value::as_i64)
 }
 
 /// The clusters that take part, or why the preference has no effect.

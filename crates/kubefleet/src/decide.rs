@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::api::Policy;
 use super::failure::Failure;
 use super::memory::{Binding, Memory};
 use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
-use super::{KubeFleetPlane, NAME, Subject, shared};
+use super::{KubeFleetPlane, NAME, Subject, shared, updates};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
 
@@ -148,7 +148,7 @@ impl<'p, 'a> Decision<'p, 'a> {
 
     fn memory(&self) -> Memory {
         let written = self.subject.object.at(&["spec", "policy"]).filter(|p| !p.is_null());
-        let current = || written.cloned().unwrap_or_else(|| json!({"placementType": "PickAll"}));
+        let current = || written.cloned().unwrap_or_else(updates::default_policy);
         let policy = match (&self.outcome, &self.before.policy) {
             // The rows are still those of the former policy.
             (Err(_), Some(before)) => before.clone(),
@@ -158,7 +158,8 @@ impl<'p, 'a> Decision<'p, 'a> {
         if self.outcome.is_err() {
             self.before.mark_obsolete(self.plane.input.clusters, &mut bindings);
         }
-        Memory { policy: Some(policy), bindings: Some(bindings), placements: None }
+        let spec = updates::remembered_spec(&self.subject.object, &policy);
+        Memory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
     }
 
     /// The findings about the decision. A placement that admission refuses has findings of its own.
@@ -166,7 +167,7 @@ impl<'p, 'a> Decision<'p, 'a> {
         if !self.subject.admitted {
             return Vec::new();
         }
-        let object = self.subject.object;
+        let object = &*self.subject.object;
         if self.subject.selected.is_err() {
             // The selection reports this.
             return Vec::new();

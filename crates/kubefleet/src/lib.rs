@@ -10,6 +10,7 @@
 //! `KubeFleet` places placements: each stands alone, and everything it selects goes to the same
 //! clusters.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -55,6 +56,7 @@ mod selection;
 mod shared;
 mod starter;
 mod subject;
+mod updates;
 mod validate;
 mod version;
 mod waves;
@@ -245,12 +247,20 @@ impl<'a> KubeFleetPlane<'a> {
         let mut plane = Self { input, behaviour, placements: Vec::new(), overrides, about, findings };
         let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
+            let refused = admitted.refuses(&object.id);
+            let earlier = updates::earlier_object(object, input.previous);
+            let update = earlier.as_ref().filter(|_| !refused).and_then(|old| updates::refuse(old, object));
+            // The API server keeps the placement before an update that it refuses.
+            let stored = earlier.filter(|_| refused || update.is_some());
+            plane.findings.extend(update);
+            let is_admitted = !refused || stored.is_some();
+            let object = stored.map_or(Cow::Borrowed(object), Cow::Owned);
             // The schema check reports a policy that cannot be read.
             let mut subject = match Policy::read(object.at(&["spec", "policy"])) {
                 Ok(policy) => Subject::new(&hub, object, policy, &mut plane.findings),
                 Err(_) => Subject::unreadable(object),
             };
-            subject.admitted = !admitted.refuses(&object.id);
+            subject.admitted = is_admitted;
             plane.placements.push(subject);
         }
         for (unit, subject) in plane.placements.iter().enumerate() {
@@ -334,7 +344,7 @@ impl ControlPlane for KubeFleetPlane<'_> {
         let fixed = self.placements.iter().filter(|one| {
             one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
         });
-        fixed.map(|one| validate::pick_fixed_without_names(one.object)).collect()
+        fixed.map(|one| validate::pick_fixed_without_names(&one.object)).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {
@@ -376,11 +386,11 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
         let subject = self.subject(&placement.object)?;
-        rollout::scenario::roll_out(subject.object, placement, released, seconds, &self.behaviour)
+        rollout::scenario::roll_out(&subject.object, placement, released, seconds, &self.behaviour)
     }
 
     fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
-        self.subject(policy).is_some_and(|subject| rollout::carry::limits(subject.object, rolling))
+        self.subject(policy).is_some_and(|subject| rollout::carry::limits(&subject.object, rolling))
     }
 
     fn carry_out(
@@ -393,7 +403,7 @@ impl ControlPlane for KubeFleetPlane<'_> {
         let carrying = Carrying {
             repo: self.input.repo,
             clusters: self.input.clusters,
-            placement: subject.object,
+            placement: &subject.object,
             row,
             trackable: subject.items.iter().all(|item| health::is_tracked(&item.id)),
             behaviour: self.behaviour,

@@ -20,6 +20,9 @@ pub(crate) struct Memory {
     /// On the row of a placement: `spec.policy`, as written, under which its bindings were made.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub policy: Option<Value>,
+    /// On the row of a placement: the rest of its `spec`, with which an update is compared.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Value>,
     /// On the row of a placement: its bindings.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Vec<Binding>>,
@@ -169,6 +172,7 @@ mod tests {
     fn a_memory_keeps_its_form() {
         let form = json!({
             "policy": {"placementType": "PickN", "numberOfClusters": 1},
+            "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
             "bindings": [
                 {"cluster": "a", "state": "Bound", "affinityScore": 10, "topologySpreadScore": 0},
                 {"cluster": "b", "state": "Scheduled", "obsolete": true},

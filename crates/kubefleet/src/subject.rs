@@ -3,6 +3,7 @@
 //! Facts: if anything is wrong with the policy, the selection or an envelope, nothing new is sent, and what was sent
 //! before stays.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::api::Policy;
@@ -13,7 +14,8 @@ use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
 /// A placement that is scheduled.
 pub(super) struct Subject<'a> {
-    pub(super) object: &'a Object,
+    /// The placement as the API server has it: where that refuses an update, the one before.
+    pub(super) object: Cow<'a, Object>,
     pub(super) policy: Policy,
     /// Whether admission accepts it.
     pub(super) admitted: bool,
@@ -32,12 +34,12 @@ impl<'a> Subject<'a> {
     /// Reads what a placement selects. Errors also go to `findings`.
     pub(super) fn new(
         hub: &Hub<'a>,
-        object: &'a Object,
+        object: Cow<'a, Object>,
         policy: Policy,
         findings: &mut Vec<Finding>,
     ) -> Self {
-        let selected = selection::select(hub, object).map_err(|failure| {
-            findings.push(failure.finding(object));
+        let selected = selection::select(hub, &object).map_err(|failure| {
+            findings.push(failure.finding(&object));
             Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
         });
         let mut invalid_envelope = None;
@@ -51,7 +53,7 @@ impl<'a> Subject<'a> {
         if selected.as_ref().is_ok_and(Vec::is_empty) {
             let message = format!("{} selects no object of the repo", object.id);
             findings.push(
-                Finding::warning("unused-policy", object, message)
+                Finding::warning("unused-policy", &object, message)
                     .at("/spec/resourceSelectors")
                     .help("a Namespace can only be selected if it is an object in the repo"),
             );
@@ -69,7 +71,7 @@ impl<'a> Subject<'a> {
     }
 
     /// A placement whose policy cannot be read: what it asks for is not known, so everything stays.
-    pub(super) fn unreadable(object: &'a Object) -> Self {
+    pub(super) fn unreadable(object: Cow<'a, Object>) -> Self {
         let message = "the policy cannot be read".to_owned();
         Self {
             object,

@@ -14,12 +14,38 @@ use super::quantity::Quantity;
 /// storage, and extended, huge-page and attachable-volume resources (in whole units), rounded up for each
 /// container.
 pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
+    requests_by(spec, container_requests)
+}
+
+/// The same, but limits of init containers do not count.
+pub fn requests_without_init_limits(spec: &Value) -> BTreeMap<String, Quantity> {
+    requests_by(spec, |container| amounts(container.pointer("/resources/requests")))
+}
+
+/// The name of the first container with an amount that is not a quantity.
+pub fn find_invalid_amount(spec: &Value) -> Option<&str> {
+    let invalid = |container: &&Value| {
+        ["/resources/requests", "/resources/limits"].iter().any(|path| {
+            let amounts = container.pointer(path).and_then(Value::as_object).into_iter().flatten();
+            amounts.into_iter().any(|(_, amount)| Quantity::from_json(amount).is_none())
+        })
+    };
+    let mut containers = list(spec, "containers").iter().chain(list(spec, "initContainers"));
+    containers
+        .find(invalid)
+        .map(|container| container.get("name").and_then(Value::as_str).unwrap_or_default())
+}
+
+fn requests_by(
+    spec: &Value,
+    init_container_requests: fn(&Value) -> BTreeMap<String, Quantity>,
+) -> BTreeMap<String, Quantity> {
     let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in list(spec, "containers").iter().flat_map(container_requests) {
         let sum = total.entry(name).or_default();
         *sum = *sum + amount;
     }
-    for (name, amount) in list(spec, "initContainers").iter().flat_map(container_requests) {
+    for (name, amount) in list(spec, "initContainers").iter().flat_map(init_container_requests) {
         let most = total.entry(name).or_default();
         *most = (*most).max(amount);
     }

@@ -57,7 +57,8 @@ pub struct Config {
     /// Settings for drift.
     pub drift: Drift,
     /// Settings of control planes that affect their decisions, by dialect: `version`, the release whose rules decide, and for
-    /// Karmada `featureGates`, gates by name.
+    /// Karmada `featureGates`, gates by name, and `unclaimed`: whether an object whose policy is gone is left where it is
+    /// (`Keep`, as Karmada does, the default) or removed (`Remove`).
     pub dialects: BTreeMap<String, Map<String, Value>>,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,

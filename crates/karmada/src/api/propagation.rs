@@ -25,13 +25,13 @@ crd! {
             optional("conflictResolution", OneOf(&["Abort", "Overwrite"])),
         pub suspension: Option<Suspension> = optional("suspension"),
         pub preserve_resources_on_deletion: Option<bool> = optional("preserveResourcesOnDeletion"),
+        pub activation_preference: Option<String> = optional("activationPreference", OneOf(&["Lazy"])),
     }
     internal {
         /// How many tolerations admission has added, at the end.
         pub added_tolerations: usize,
     }
     unread {
-        optional("activationPreference", OneOf(&["Lazy"])),
         optional("association", Shape::Bool),
         optional("failover", Failover::SHAPE),
         optional("schedulePriority", SCHEDULE_PRIORITY),

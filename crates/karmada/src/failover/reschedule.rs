@@ -15,6 +15,8 @@ use crate::{decide, defaults};
 struct ScheduledClusters {
     present: Vec<(usize, i64)>,
     departed: Vec<(ClusterName, i64)>,
+    /// The clusters of the inventory in the order of the binding, if that is not the order of names.
+    order: Vec<usize>,
 }
 
 impl Binding {
@@ -33,7 +35,7 @@ impl Binding {
     }
 
     fn held(&self, clusters: &[Cluster]) -> ScheduledClusters {
-        let mut held = ScheduledClusters { present: Vec::new(), departed: Vec::new() };
+        let mut held = ScheduledClusters { present: Vec::new(), departed: Vec::new(), order: Vec::new() };
         for (name, replicas) in &self.clusters {
             let replicas = replicas.unwrap_or(0);
             match schedule::index_of(clusters, name) {
@@ -41,7 +43,10 @@ impl Binding {
                 None => held.departed.push((name.as_str().into(), replicas)),
             }
         }
-        held.present.sort_unstable();
+        if !held.present.is_sorted() {
+            held.order = held.present.iter().map(|(index, _)| *index).collect();
+            held.present.sort_unstable();
+        }
         held
     }
 
@@ -83,6 +88,7 @@ impl Binding {
             served: &served,
             previous: &held.present,
             departed: &held.departed,
+            order: &held.order,
             evicting: &evicting,
             affinity: self.affinity.as_deref(),
             fresh: self.fresh,

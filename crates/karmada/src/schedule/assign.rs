@@ -84,7 +84,7 @@ fn by_available_replicas(
     if before > replicas {
         trace.step(|| format!("scaled down from {before} to {replicas} replicas, in proportion to the replicas of each cluster"));
         let votes = match round.behaviour.scale_down {
-            ScaleDown::Chosen => previous,
+            ScaleDown::Chosen => in_stored_order(round, previous),
             ScaleDown::AllPrevious => all_previous(round),
         };
         return divide_by_available(round, replicas, votes, &[], trace);
@@ -106,6 +106,18 @@ fn previous_among(round: &Round<'_>, chosen: &[Candidate]) -> Votes {
         is_chosen[candidate.index] = true;
     }
     round.subject.previous.iter().filter(|(index, _)| is_chosen[*index]).copied().collect()
+}
+
+/// Previous replicas in the order in which the scheduler has listed their clusters.
+fn in_stored_order(round: &Round<'_>, previous: Votes) -> Votes {
+    if round.subject.order.is_empty() {
+        return previous;
+    }
+    let mut ordered: Votes = Vec::with_capacity(previous.len());
+    for index in round.subject.order {
+        ordered.extend(previous.binary_search_by_key(index, |(at, _)| *at).ok().map(|at| previous[at]));
+    }
+    if ordered.len() == previous.len() { ordered } else { previous }
 }
 
 /// The previous replicas on all clusters, in name order.

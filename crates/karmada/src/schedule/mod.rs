@@ -48,6 +48,8 @@ pub(super) struct Subject<'s> {
     pub(super) previous: &'s [(usize, i64)],
     /// Its present clusters that have left the inventory, by name. Their indices follow those of the inventory.
     pub(super) departed: &'s [(ClusterName, i64)],
+    /// Its present clusters in the scheduler's order, if that is not the order of names.
+    pub(super) order: &'s [usize],
     /// Clusters it is being evicted from.
     pub(super) evicting: &'s [usize],
     /// The affinity group last observed.

@@ -88,6 +88,7 @@ fn row(federated: &Object, source: &Object, config: &TypeConfig) -> (Placement, 
         trigger,
         deferred: federated.annotation(keys::DEFERRED).unwrap_or_default().to_owned(),
         scheduled: (!others.is_empty()).then(|| own.clone()),
+        ..Memory::default()
     };
     memory.write(&mut row);
     row.clusters = own;

@@ -4,6 +4,7 @@
 //! names of load balancers are resolved. Endpoints of one name are merged, and addresses replace aliases.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -112,6 +113,11 @@ fn resolved(addresses: &[Address], hosts: &Hosts) -> Result<BTreeSet<String>, Fa
             targets.insert(ip.clone());
         }
         if hostname.is_empty() {
+            continue;
+        }
+        if hostname.parse::<IpAddr>().is_ok() {
+            // A literal is not looked up.
+            targets.insert(hostname.to_owned());
             continue;
         }
         match hosts.get(hostname) {

@@ -43,7 +43,7 @@ pub(super) fn rollout(
         rolling: rolling(subject, decision, &bindings, now, behaviour),
         next: next(subject, &bindings, now, behaviour),
         staged: strategies.map(|strategy| stages(strategy, decision, behaviour)).collect(),
-        eviction: budget.and_then(|budget| eviction(subject.object, budget, decision, &bindings)),
+        eviction: budget.and_then(|budget| eviction(&subject.object, budget, decision, &bindings)),
         waves: waves
             .map(|(wave, objects)| Wave { wave, objects: objects.into_iter().cloned().collect() })
             .collect(),
@@ -68,10 +68,10 @@ fn rolling(
         Row { state, resources: Resources::Old, ..known.cloned().unwrap_or_else(new).row() }
     };
     let rows: Vec<Row> = decision.placed().map(row).collect();
-    if rows.is_empty() || is_external(subject.object) {
+    if rows.is_empty() || is_external(&subject.object) {
         return None;
     }
-    match rolling::next(subject.object, &rows, now, behaviour).ok()? {
+    match rolling::next(&subject.object, &rows, now, behaviour).ok()? {
         Next::Cleanup => None,
         Next::Round(Round { update, blocked, .. }) => Some(RollingRound { update, blocked }),
     }
@@ -91,11 +91,11 @@ fn next(
     behaviour: &Behaviour,
 ) -> Option<NextRound> {
     let unknown = |binding: &Binding| binding.state == State::Bound && binding.resources.is_none();
-    if bindings.is_empty() || bindings.iter().any(unknown) || is_external(subject.object) {
+    if bindings.is_empty() || bindings.iter().any(unknown) || is_external(&subject.object) {
         return None;
     }
     let rows: Vec<Row> = bindings.iter().map(Binding::row).collect();
-    Some(match rolling::next(subject.object, &rows, now, behaviour).ok()? {
+    Some(match rolling::next(&subject.object, &rows, now, behaviour).ok()? {
         Next::Cleanup => NextRound::Cleanup { wait_for_cleanup: true },
         Next::Round(Round { update, blocked, up_to_date, need_roll, wait }) => {
             NextRound::Round { update, blocked, up_to_date, need_roll, wait_seconds: wait.as_secs() }
@@ -145,7 +145,7 @@ pub(super) fn sentences(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, rollo
     let behaviour = &plane.behaviour;
     let mut lines: Vec<String> = rollout.rolling.iter().map(round).collect();
     lines.extend(rollout.next.iter().map(next_round));
-    if is_external(subject.object) {
+    if is_external(&subject.object) {
         lines.extend(external(behaviour));
     }
     for StagedRollout { strategy, stages } in &rollout.staged {

@@ -10,7 +10,7 @@ use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 use crate::api::Policy;
 use crate::memory::{self, Memory};
-use crate::{Behaviour, NAME, PLACEMENT_GROUP, cluster};
+use crate::{Behaviour, NAME, PLACEMENT_GROUP, cluster, updates};
 
 pub mod binding;
 mod cycle;
@@ -150,7 +150,7 @@ pub fn memory_of(objects: &[Object]) -> Result<Plan, Error> {
         let counted: Vec<&Binding> = bindings.iter().filter(|binding| binding.counts()).collect();
         if let Some(snapshot) = policy_of(&placement.id, objects, &counted)? {
             let released = Released::of(placement, objects);
-            rows.push(remembered(&placement.id, &snapshot, &bindings, &released));
+            rows.push(remembered(placement, &snapshot, &bindings, &released));
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
@@ -178,12 +178,12 @@ fn policy_of(
 /// A placement's row. What a binding is remembered for has the keys of the memory that a plan has. Bindings that do not
 /// count are remembered for rollouts only.
 fn remembered(
-    placement: &ObjectRef,
+    placement: &Object,
     snapshot: &Snapshot,
     bindings: &[Binding],
     released: &Released<'_>,
 ) -> Placement {
-    let mut row = Placement::new(NAME, placement.clone(), Some(placement.clone()));
+    let mut row = Placement::new(NAME, placement.id.clone(), Some(placement.id.clone()));
     let counted = bindings.iter().filter(|binding| binding.counts());
     let mut placed: Vec<Placed> =
         counted.map(|b| Placed { name: b.cluster.clone(), replicas: None }).collect();
@@ -200,6 +200,8 @@ fn remembered(
         ..memory::Binding::new(binding.cluster.clone(), binding.state)
     };
     let (policy, bindings) = (snapshot.policy_as_written(), bindings.iter().map(binding).collect());
-    Memory { policy: Some(policy), bindings: Some(bindings), placements: None }.write(&mut row);
+    let spec = updates::remembered_spec(placement, &policy);
+    Memory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
+        .write(&mut row);
     row
 }

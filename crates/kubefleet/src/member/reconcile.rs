@@ -27,7 +27,7 @@ pub(crate) fn reconcile(
         Ok(rendered) => rendered.body,
         Err(withheld) => return Some(Action::nothing(withheld.status)),
     };
-    let of = PlacementInCluster::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, &subject.object, cluster);
     let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
     let server = Server::new(&row.object.api_version, &row.object.kind);
     let applying = of.applying(kind, &server);
@@ -77,7 +77,7 @@ fn withdraw(
     cluster: &Cluster,
     live: &Object,
 ) -> Option<Action> {
-    let of = PlacementInCluster::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, &subject.object, cluster);
     let server = Server::new(&live.id.api_version, &live.id.kind);
     let owns = of.applying(None, &server).owns(&live.body);
     let abandons =

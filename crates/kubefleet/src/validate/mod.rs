@@ -1,9 +1,7 @@
 //! Validation: what the custom resource definitions and admission webhooks refuse.
 //!
 //! The schema defines the fields; the rules define how they go together. If the schema finds an error, no rule
-//! adds another. Rules that compare an object with its former state (the placement type never changes,
-//! `External` cannot be changed back, tolerations are only added) need that state, so only the API server
-//! checks them.
+//! adds another. Rules that compare an object with its former state are in `updates`.
 
 use std::collections::BTreeSet;
 

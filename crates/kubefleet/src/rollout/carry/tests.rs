@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{
-    Dialect, Input, Placed, PolicyResources, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep,
-    SharedLists,
+    Dialect, Input, Placed, PolicyResources, PolicyRollout, Previous, RolloutMoment, RolloutProgress,
+    RolloutStep, SharedLists,
 };
 use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
 use federate_repo::{Claimed, Repo, Role};
@@ -93,6 +93,7 @@ impl Loop {
 
     fn step(&mut self) -> RolloutStep {
         let (live, hosts, lists) = (Live::default(), BTreeMap::new(), SharedLists::default());
+        let previous = Previous::default();
         let input = Input {
             repo: &self.repo,
             clusters: &self.clusters,
@@ -100,6 +101,7 @@ impl Loop {
             live: &live,
             hosts: &hosts,
             lists: &lists,
+            previous: &previous,
             implicit: true,
         };
         let plane = KubeFleet.open(input);
