@@ -1,4 +1,4 @@
-//! A round with nothing changed over many small clusters, by one, two and four replicas.
+//! A round with nothing changed over many small clusters.
 
 use std::fs;
 use std::path::Path;
@@ -16,43 +16,30 @@ const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
 pub(crate) fn many() {
     let clusters = number("FEDERATE_BENCH_MANY", 1000);
     let names: Vec<String> = (0..clusters).map(|at| format!("member-{at}")).collect();
-    for replicas in [1, 2, 4] {
-        let scratch = tempfile::tempdir().unwrap();
-        let folder = scratch.path();
-        let with_hub: Vec<String> = std::iter::once("hub".to_owned()).chain(names.iter().cloned()).collect();
-        let mut servers = Servers::start(folder, &with_hub);
-        write_repo(folder, &names);
-        let server = Server::start(folder);
-        install(&mut servers, &format!("{}/origin.git", server.address()));
-        let start = |at: usize| Running::start(folder, &format!("log{at}"), &arguments(at));
-        let mut running: Vec<Running> = (0..replicas).map(start).collect();
-        servers.send(&format!("until {SYNCS}/many /status/clusters/ready {clusters}"));
-        println!("{replicas} replicas, {clusters} clusters: the first round: {}", spent(&running));
-        running.iter_mut().for_each(Running::settle);
-        println!("  watches begun: {}", spent(&running));
-        for round in 0..3 {
-            servers.send("reset");
-            running.iter_mut().for_each(Running::mark);
-            let begun = Instant::now();
-            let request =
-                json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
-            servers.send(&format!("merge hub {SYNCS}/many {request}"));
-            servers.send("compared hub");
-            println!("  nothing changed: the last cluster was compared after {:?}", begun.elapsed());
-            running.iter_mut().for_each(Running::settle);
-            println!("  {}, requests {}", spent(&running), servers.send("counts"));
-        }
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let with_hub: Vec<String> = std::iter::once("hub".to_owned()).chain(names.iter().cloned()).collect();
+    let mut servers = Servers::start(folder, &with_hub);
+    write_repo(folder, &names);
+    let server = Server::start(folder);
+    install(&mut servers, &format!("{}/origin.git", server.address()));
+    let arguments = "sync --kubeconfig kubeconfig --context hub --leader-election-namespace federate-system --state caches";
+    let mut running = Running::start(folder, "log", arguments);
+    servers.send(&format!("until {SYNCS}/many /status/clusters/ready {clusters}"));
+    println!("{clusters} clusters: the first round: {}", running.spent());
+    running.settle();
+    println!("  watches begun: {}", running.spent());
+    for round in 0..3 {
+        servers.send("reset");
+        running.mark();
+        let begun = Instant::now();
+        let request = json!({"metadata": {"annotations": {"federate.dev/requestedAt": round.to_string()}}});
+        servers.send(&format!("merge hub {SYNCS}/many {request}"));
+        servers.send("compared hub");
+        println!("  nothing changed: the last cluster was compared after {:?}", begun.elapsed());
+        running.settle();
+        println!("  {}, requests {}", running.spent(), servers.send("counts"));
     }
-}
-
-fn spent(running: &[Running]) -> String {
-    running.iter().map(Running::spent).collect::<Vec<_>>().join("; ")
-}
-
-fn arguments(at: usize) -> String {
-    format!(
-        "sync --kubeconfig kubeconfig --context hub --leader-election-namespace federate-system --shared --state caches{at}"
-    )
 }
 
 fn install(servers: &mut Servers, url: &str) {

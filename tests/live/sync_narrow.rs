@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::sandbox::{WEB, config};
 use crate::sync_objects::{Hub, Running, image, until};
-use crate::sync_shared_runs;
+use crate::sync_update_runs;
 
 const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
@@ -108,11 +108,11 @@ fn a_parent_that_is_gone_is_created_again_with_all_members() {
 
 #[test]
 fn a_revision_that_waits_for_an_update_run_reads_no_cluster_completely() {
-    let hub = sync_shared_runs::hub(&json!({"type": "External"}));
-    sync_shared_runs::push(&hub, "first", "1");
+    let hub = sync_update_runs::hub(&json!({"type": "External"}));
+    sync_update_runs::push(&hub, "first", "1");
     hub.create(&hub.sync("web", &json!({"interval": "1s", "apply": {"pruneLimit": 100}})));
     let running = Running::start(&hub, "log");
-    sync_shared_runs::approve(&hub, "first");
+    sync_update_runs::approve(&hub, "first");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     until("the cluster is watched", || hub.sandbox.count("m1", "watch") >= 2);
     std::thread::sleep(Duration::from_secs(3));
@@ -123,6 +123,6 @@ fn a_revision_that_waits_for_an_update_run_reads_no_cluster_completely() {
         hub.ready("web")["message"].as_str().unwrap_or_default().contains("wait for an update run")
     });
     assert_eq!(lists(&hub, "m1"), 0, "nothing is read completely");
-    assert_eq!(sync_shared_runs::values(&hub), ["1"; 6].map(str::to_owned));
+    assert_eq!(sync_update_runs::values(&hub), ["1"; 6].map(str::to_owned));
     drop(running);
 }

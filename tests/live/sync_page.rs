@@ -9,8 +9,7 @@ use federate_test_apiserver::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::sandbox::WEB;
-use crate::sync_objects::{Hub, Running, SYNCS, until};
-use crate::sync_shared::{Replicas, divided};
+use crate::sync_objects::{Hub, Running, until};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases";
 
@@ -65,34 +64,6 @@ fn the_status_page_shows_all_clusters_that_fail_or_drifted() {
     assert_eq!((&drifted["state"], &drifted["drifted"]), (&json!("modified"), &json!(1)));
     assert!(drifted["drift"].as_str().unwrap().contains("changed by kubectl-edit"), "{drifted}");
     assert_eq!(running.end("-TERM"), Some(0));
-}
-
-#[test]
-fn a_replica_reports_each_cluster_that_it_could_not_clear() {
-    let members = names(24);
-    let members: Vec<&str> = members.iter().map(String::as_str).collect();
-    let hub = Hub::with(&members);
-    let _replicas = Replicas::start(&hub, 2);
-    until("two replicas share the lanes", || divided(&hub, 2));
-    hub.create(&hub.sync("web", &json!({"deletionPolicy": "Delete"})));
-    until("the Sync is ready", || hub.ready("web")["status"] == "True");
-    for member in &members {
-        let refuses = Fault::new("delete", FaultKind::Status(403)).on("deployments/web").times(10_000);
-        hub.sandbox.fleet.cluster(member).fault(refuses);
-    }
-    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
-    let removed = || {
-        let maps = hub.sandbox.get("hub", "/api/v1/namespaces/shop/configmaps");
-        let texts = maps["items"].as_array().unwrap().iter().filter_map(|map| map["data"]["report"].as_str());
-        let reports = texts.map(|text| serde_json::from_str::<Value>(text).unwrap());
-        let clusters = reports.flat_map(|report| report.as_object().unwrap().clone());
-        clusters.filter(|(_, cluster)| cluster["work"] == "removed").collect::<Vec<_>>()
-    };
-    until("the replica that does not lead has reported", || !removed().is_empty());
-    for (name, cluster) in removed() {
-        assert!(cluster["cause"].is_object(), "{name} still has its objects");
-    }
-    assert!(hub.sandbox.has("hub", &format!("{SYNCS}/web")));
 }
 
 /// The Lease of another process, whose clock shows another time.

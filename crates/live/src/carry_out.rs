@@ -116,7 +116,7 @@ impl Run<'_> {
             let Some(send) = &decision.send else { continue };
             let object = &decision.action.object;
             let place = phase(object, decider.wave(object));
-            match (steps((self.state, &self.desired.cluster), object, send, self.options), send) {
+            match (steps(self.state, object, send, self.options), send) {
                 (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
                 (None, _) => carried.note(object.clone(), SendResult::Failed(unknown(object))),

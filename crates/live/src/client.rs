@@ -23,7 +23,6 @@ use super::answer::{Refusal, RequestError};
 use super::call::Call;
 use super::counts::{AnswerCounts, ServerRole};
 use super::{Error, Fence};
-use federate_kubernetes::ClusterName;
 
 /// The number of times that a request is sent.
 const MAX_ATTEMPTS: u32 = 5;
@@ -57,7 +56,7 @@ pub(super) struct Client {
     /// Whether every request that would write is sent as a dry run.
     dry_run: bool,
     /// What is checked before each write.
-    fence: Option<(ClusterName, Fence)>,
+    fence: Option<Fence>,
     /// Counts the answers.
     answers: Option<(Arc<AnswerCounts>, ServerRole)>,
 }
@@ -117,9 +116,9 @@ impl Client {
         Self { answers: answers.map(|answers| (answers, server)), ..self }
     }
 
-    /// The same server, with a check before each write to this cluster.
-    pub(super) fn fenced(self, cluster: &ClusterName, fence: Option<&Fence>) -> Self {
-        Self { fence: fence.map(|fence| (cluster.clone(), fence.clone())), ..self }
+    /// The same server, with a check before each write.
+    pub(super) fn fenced(self, fence: Option<&Fence>) -> Self {
+        Self { fence: fence.cloned(), ..self }
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.
@@ -219,10 +218,8 @@ impl Client {
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
-        if let Some((cluster, holds)) = self.fence.as_ref().filter(|_| call.writes())
-            && !holds(cluster)
-        {
-            let why = "another replica may have taken the cluster over: nothing more is written to it";
+        if self.fence.as_ref().is_some_and(|may_write| call.writes() && !may_write()) {
+            let why = "another process may lead by now: nothing more is written to the cluster";
             return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
         let answer = exchange(client, call).await;

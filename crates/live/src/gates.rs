@@ -100,7 +100,7 @@ impl<'r> Gates<'r> {
             let again = |decision: &Decision| {
                 let object = &decision.action.object;
                 carried.unanswered_of(object)?;
-                steps((self.state, &self.desired.cluster), object, decision.send.as_ref()?, self.options)
+                steps(self.state, object, decision.send.as_ref()?, self.options)
             };
             let again = self.decisions.iter().filter_map(again).collect();
             run(self.client, again, carried, &mut tally.again()).await?;

@@ -188,8 +188,8 @@ pub struct ApplyOptions<'h> {
 /// process.
 pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Whether this process may still write to a cluster: another one may now be responsible for it.
-pub type Fence = Arc<dyn Fn(&ClusterName) -> bool + Send + Sync>;
+/// Whether this process may still write to clusters: another one may lead by now.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// How far a dry run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,7 +349,7 @@ fn one(
             None => (target::to(connections, &desired.cluster).await?, None),
         };
         let client = client.dry_run(options.dry_run.is_some());
-        let client = client.fenced(&desired.cluster, options.fence.as_ref());
+        let client = client.fenced(options.fence.as_ref());
         work(&client, desired, decider, options, (&mut outcome, &mut carried, early)).await
     }));
     if let Err(error) = worked {

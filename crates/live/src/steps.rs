@@ -8,13 +8,12 @@ use tokio::time::{Instant, sleep};
 
 use super::call::Call;
 use super::client::Client;
-use super::depends::live;
 use super::kinds::{manifest_for, path_of};
 use super::path::ApiPath;
 use super::read::ClusterState;
 use super::{ApplyOptions, Error};
 use federate_engine::actions::{Handed, MANAGER, Replaced, Send};
-use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_kubernetes::ObjectRef;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -39,7 +38,7 @@ pub(super) struct Steps {
 
 /// Returns the requests that carry out a decision; `None` where the kind is not known.
 pub(super) fn steps(
-    (state, cluster): (&ClusterState, &ClusterName),
+    state: &ClusterState,
     object: &ObjectRef,
     send: &Send,
     options: &ApplyOptions<'_>,
@@ -79,11 +78,6 @@ pub(super) fn steps(
                 ]);
                 steps.calls.push(patch().body(JSON_PATCH, &operations));
             }
-            let locked = handed.is_none() && options.fence.is_some();
-            let version = live(state, cluster, object).filter(|_| locked && replaces.is_none());
-            // A request that arrives after another process has taken the cluster over is refused.
-            let versioned = version.map(|version| at_version(body, version));
-            let body = versioned.as_ref().unwrap_or(body);
             steps.calls.push(patch().query("force", "true").body(APPLY, &manifest_for(kind, body)));
             steps.establishes = is_definition.then(|| Call::get(path));
             steps.needs = account(object, body).filter(|_| options.dry_run.is_none());
@@ -93,17 +87,6 @@ pub(super) fn steps(
         }
     }
     Some(steps)
-}
-
-/// An apply that is refused if the object has changed since it was read.
-fn at_version(body: &Value, live: &Value) -> Value {
-    let mut body = body.clone();
-    if let (Some(version), Some(metadata)) =
-        (live.pointer("/metadata/resourceVersion"), body.get_mut("metadata").and_then(Value::as_object_mut))
-    {
-        metadata.insert("resourceVersion".to_owned(), version.clone());
-    }
-    body
 }
 
 /// Deletes an object unless it has changed since it was read.

@@ -60,6 +60,14 @@ fn spec() -> Value {
             "there is nothing to do: name commit, apply or both"
         ),
         rule("!has(self.rollout) || has(self.apply)", "a rollout is about clusters: name apply, too"),
+        rule(
+            "!has(self.clusters) || !has(self.commit)",
+            "a branch has what every cluster gets: leave out clusters or commit"
+        ),
+        rule(
+            "!has(self.clusters) || has(self.clusters.names) || has(self.clusters.labelSelector)",
+            "clusters: name clusters, or select them by labels"
+        ),
         rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
         // federate also refuses what depends on the operator's flags.
         rule(

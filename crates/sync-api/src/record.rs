@@ -10,7 +10,7 @@ use federate_dialect::PolicyRollouts;
 
 use crate::progress::{ClusterRevisions, Progress};
 use crate::status::Status;
-use crate::{ApiVersion, Kind, Metadata, Reference, Sync};
+use crate::{ApiVersion, Kind, Metadata, Sync};
 
 /// The record of a Sync.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,23 +85,6 @@ pub struct Accepted {
     /// The digest of the status of the clusters by which it was planned, if the repo does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<String>,
-    /// What several replicas carry out, if they share the clusters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub published: Option<Published>,
-}
-
-/// What every replica carries out in its share of the clusters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Published {
-    /// How often something was published.
-    pub number: u64,
-    /// The digest of the spec.
-    pub spec: String,
-    /// The digest of the number, the spec, the revision and what it renders.
-    pub work: String,
-    /// The reference of the revision; of a range of versions, the tag that was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Reference>,
 }
 
 impl Accepted {

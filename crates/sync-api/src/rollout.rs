@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use federate_dialect::stages::{self as staged, Amount, Failure, Stage as Clusters, StageRules};
+use federate_kubernetes::selector::{LabelSelector, Requirement};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_repo::Repo;
 
@@ -78,6 +79,21 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
+impl Selector {
+    /// The selector as Kubernetes evaluates it.
+    pub fn to_label_selector(&self) -> LabelSelector {
+        let requirement = |one: &Expression| Requirement {
+            key: one.key.clone(),
+            operator: one.operator.clone(),
+            values: one.values.clone(),
+        };
+        LabelSelector {
+            match_labels: self.match_labels.clone().into_iter().collect(),
+            match_expressions: self.match_expressions.iter().map(requirement).collect(),
+        }
+    }
+}
+
 /// Something that a rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -116,8 +132,8 @@ impl Rollout {
     }
 
     /// The clusters of each stage.
-    pub fn stages(&self, clusters: &[Cluster]) -> Result<Vec<Clusters>, Failure> {
-        let mut picked: Vec<&Cluster> = clusters.iter().collect();
+    pub fn stages(&self, clusters: &[&Cluster]) -> Result<Vec<Clusters>, Failure> {
+        let mut picked = clusters.to_vec();
         picked.sort_by(|a, b| a.name.cmp(&b.name));
         let body = serde_json::json!({"spec": serde_json::to_value(self).unwrap_or_default()});
         let strategy = Object::named(

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use federate_kubernetes::Cluster;
 use federate_repo::config::{self, Ignore};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rollout::Rollout;
+use crate::rollout::{Rollout, Selector};
 use crate::status::Status;
 use crate::{Interval, Source};
 
@@ -136,6 +137,10 @@ pub struct Spec {
     /// Whether the objects in member clusters are deleted with the Sync; they stay by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
+    /// The clusters of the inventory that are applied to and compared; all by default. Workloads are placed by the whole
+    /// inventory all the same, so that Syncs with different clusters of one repo agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<ClusterSelection>,
     /// Commit what is rendered to a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
@@ -256,6 +261,18 @@ pub struct Dependency {
     pub namespace: Option<String>,
 }
 
+/// Clusters of the inventory: those that are named, and those that the selector selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterSelection {
+    /// The names of clusters.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub names: BTreeSet<String>,
+    /// The labels that clusters have in the inventory. An empty selector selects all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<Selector>,
+}
+
 /// Commit what is rendered to a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -348,6 +365,26 @@ pub enum DriftMode {
     Ignore,
 }
 
+impl ClusterSelection {
+    /// Whether a cluster is selected.
+    pub fn selects(&self, cluster: &Cluster) -> bool {
+        let by_labels = self.label_selector.as_ref().is_some_and(|selector| {
+            let selector = selector.to_label_selector();
+            selector.invalid().is_none() && selector.matches(&cluster.labels)
+        });
+        by_labels || self.names.contains(cluster.name.as_ref())
+    }
+
+    /// What is wrong with it, whatever the clusters are.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.label_selector {
+            None if self.names.is_empty() => Err("name clusters, or select them by labels".to_owned()),
+            Some(selector) => selector.to_label_selector().invalid().map_or(Ok(()), |(_, why)| Err(why)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Meta {
     /// Reads the metadata of an object.
     pub fn of(metadata: &Value) -> Self {
@@ -433,12 +470,17 @@ impl Sync {
         single.chain(dependencies).chain(notified.map(|name| ("/spec/notifications", name)))
     }
 
+    /// The Syncs that must be ready first.
+    pub fn dependency_names(&self) -> impl Iterator<Item = Metadata> {
+        self.spec.depends_on.iter().map(|on| Metadata {
+            name: on.name.clone(),
+            namespace: on.namespace.as_ref().unwrap_or(&self.metadata.namespace).clone(),
+        })
+    }
+
     /// The full names of the Syncs that must be ready first.
     pub fn dependencies(&self) -> impl Iterator<Item = String> {
-        self.spec
-            .depends_on
-            .iter()
-            .map(|on| format!("{}/{}", on.namespace.as_ref().unwrap_or(&self.metadata.namespace), on.name))
+        self.dependency_names().map(|on| on.full_name())
     }
 }
 

@@ -67,8 +67,6 @@ pub(crate) enum CauseKind {
     Skipped,
     /// Everything was applied, but something is not healthy yet.
     Unhealthy,
-    /// Another replica works on it, and has not reported yet.
-    Elsewhere,
 }
 
 impl CauseKind {
@@ -78,7 +76,6 @@ impl CauseKind {
             Self::Failed => "errApplied",
             Self::Skipped => "outOfSync",
             Self::Unhealthy => "notReady",
-            Self::Elsewhere => "waitApplied",
         }
     }
 }
@@ -109,11 +106,6 @@ impl Backoffs {
     /// Notes what is left behind in a cluster.
     pub(crate) fn note_orphans(&mut self, cluster: &str, orphans: Orphans) {
         self.orphans.insert(cluster.to_owned(), orphans);
-    }
-
-    /// What is left behind in a cluster; `None` if that was not looked at.
-    pub(crate) fn orphans_of(&self, cluster: &str) -> Option<Orphans> {
-        self.orphans.get(cluster).copied()
     }
 
     /// What is left behind in each cluster, as far as that was looked at.

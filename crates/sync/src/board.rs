@@ -137,15 +137,6 @@ impl SyncRegistry {
         });
     }
 
-    /// Wakes all Syncs.
-    pub(crate) fn wake_all(&self) {
-        self.with(|seats| {
-            for seat in seats.values() {
-                seat.waker.send(Wake::Now);
-            }
-        });
-    }
-
     /// Ends all threads when their rounds are over.
     pub(crate) fn end(&self) {
         self.with(|seats| {
@@ -155,9 +146,9 @@ impl SyncRegistry {
         });
     }
 
-    /// The first dependency of a Sync that is not ready.
-    pub(crate) fn unready(&self, loaded: &Loaded) -> Option<String> {
-        self.with(|seats| loaded.sync.dependencies().find(|on| !seats.get(on).is_some_and(|seat| seat.ready)))
+    /// Whether a Sync is ready; `None` if this process does not run it.
+    pub(crate) fn is_ready(&self, name: &str) -> Option<bool> {
+        self.with(|seats| seats.get(name).map(|seat| seat.ready))
     }
 
     /// Notes whether a Sync is ready; those that wait for it are woken when it becomes so.

@@ -13,7 +13,6 @@ use crate::opened::{Opened, SessionCache};
 use crate::outcome::{Outcome, plain};
 use crate::read::Loaded;
 use crate::round::{Round, RoundError, unchanged};
-use crate::shards::ClusterTurn;
 use crate::state::SyncState;
 
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
@@ -22,24 +21,18 @@ pub(crate) fn compare(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
-    (env, turn): (&Environment<'_>, &ClusterTurn<'_>),
+    env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(Compared, Option<String>)> {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt: None };
-    if !round.looks_for_drift() || (turn.leads() && round.must_lead().is_err()) {
+    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt: None };
+    if !round.looks_for_drift() || round.must_lead().is_err() {
         return None;
     }
     let current = cache.current()?;
     let rendered = Rendered::of(current.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
-    // What fails of a revision is reported to the leader until it is applied.
-    let open =
-        turn.shares().is_some() && state.record.accepted.as_ref().is_some_and(|accepted| !accepted.done);
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
     for (cluster, objects) in due {
-        if open && current.clusters.cause(&cluster).is_some() {
-            continue;
-        }
         // What is known of a cluster with drift or failures is about all of its objects.
         let narrow = !staged && current.clusters.known(&cluster) == (None, None);
         let objects = objects.filter(|_| narrow).and_then(|objects| rendered.with_autoscalers(&objects));
@@ -54,9 +47,7 @@ pub(crate) fn compare(
         compared.extend(found.unwrap_or_default());
     }
     let drift = cache.clusters.drift().map(|drift| plain(&drift));
-    if !turn.leads() {
-        round.report(state, cache);
-    } else if let Err(error) = state.save() {
+    if let Err(error) = state.save() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
     Some((compared, drift))

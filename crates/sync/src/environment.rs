@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use federate_dialect::Dialects;
 use federate_engine::change::DigestKey;
-use federate_live::Access;
+use federate_live::{Access, Fence};
 use federate_session::Session;
 
 use crate::credentials::{Credentials, Keys};
 use crate::private::PrivateFile;
 use crate::read::Loaded;
-use crate::shards::{ClusterTurn, Shares};
 use crate::tally::Tally;
 
 /// How a Sync's clusters are reached, with files that must exist for that long.
@@ -46,19 +45,14 @@ pub trait RoundContext: std::marker::Sync {
         Err(format!("there is no Secret {name}"))
     }
 
-    /// Whether no other process can lead at this moment: poll, plan, and write what is remembered.
+    /// Whether no other process can lead at this moment.
     fn leads(&self) -> bool {
         true
     }
 
-    /// How several replicas share the clusters, if they do.
-    fn shares(&self) -> Option<&Shares> {
+    /// What is checked before each write to a cluster, if another process could take over.
+    fn fence(&self) -> Option<Fence> {
         None
-    }
-
-    /// The clusters that a round of this process works on.
-    fn enter(&self) -> ClusterTurn<'_> {
-        self.shares().map_or(ClusterTurn::ALL, |shares| shares.enter(self.leads()))
     }
 }
 

@@ -8,11 +8,13 @@ use federate_engine::actions::Inventory;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{MemberWatch, WatchedObjects};
 use federate_session::Session;
+use federate_sync_api::Spec;
 
 use crate::board::{Wake, Waker};
 use crate::changed::ChangedClusters;
 use crate::environment::Environment;
 use crate::read::Loaded;
+use crate::selection::selected_clusters;
 
 /// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
 /// cannot be listed meanwhile are compared at the interval.
@@ -56,17 +58,10 @@ impl MemberWatches {
         }
     }
 
-    /// Watches what a session renders for some of its clusters, if it is not watched already. Returns whether watches
+    /// Watches what a session renders for its clusters, if it is not watched already. Returns whether watches
     /// begin.
-    pub(crate) fn follow(
-        &mut self,
-        loaded: &Loaded,
-        session: &Session,
-        env: &Environment<'_>,
-        wanted: impl Fn(&str) -> bool,
-    ) -> bool {
-        let (set, mut watched) = (loaded.sync.apply_set(), watched(session));
-        watched.retain(|one| wanted(&one.cluster));
+    pub(crate) fn follow(&mut self, loaded: &Loaded, session: &Session, env: &Environment<'_>) -> bool {
+        let (set, watched) = (loaded.sync.apply_set(), watched(&loaded.sync.spec, session));
         let same =
             |now: &Current| now.set == set && now.watched == watched && now.started.elapsed() < LONGEST;
         if self.current.as_ref().is_some_and(same) {
@@ -102,7 +97,7 @@ impl MemberWatches {
 type Places<'o> = BTreeMap<(&'o str, &'o str, Option<&'o str>), &'o ObjectRef>;
 
 /// One object for each kind and namespace that is rendered for a cluster.
-fn watched(session: &Session) -> Vec<WatchedObjects> {
+fn watched(spec: &Spec, session: &Session) -> Vec<WatchedObjects> {
     let mut objects: BTreeMap<&ClusterName, Places<'_>> = BTreeMap::new();
     for manifest in &session.rendering().manifests {
         let object = &manifest.object;
@@ -111,7 +106,8 @@ fn watched(session: &Session) -> Vec<WatchedObjects> {
             objects.entry(cluster).or_default().entry(place).or_insert(object);
         }
     }
-    let known: BTreeSet<&ClusterName> = session.clusters().iter().map(|cluster| &cluster.name).collect();
+    let known: BTreeSet<&ClusterName> =
+        selected_clusters(spec, session).map(|cluster| &cluster.name).collect();
     let one = |(cluster, places): (&ClusterName, Places<'_>)| {
         // Objects of a place are as good as each other; the first by name would change with each new object.
         let objects = places.into_values().map(|object| ObjectRef { name: String::new(), ..object.clone() });

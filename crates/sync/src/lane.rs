@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use federate_live::Interrupt;
 use federate_sync_api::Spec;
 use federate_sync_api::record::Record;
-use federate_sync_api::status::{Reason, Status};
+use federate_sync_api::status::Reason;
 
 use crate::SessionCache;
 use crate::backoff;
@@ -34,11 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// How soon a Sync that is being deleted is looked at again while other replicas delete their share.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// How soon a replica that cannot carry out what the leader has published looks at it again. The leader repairs what is
-/// damaged without a change that others see.
+/// How soon clusters are compared again if the state could not be read.
 const REREAD: Duration = Duration::from_secs(5);
 
 /// The threads of all Syncs.
@@ -137,14 +133,12 @@ impl Lane<'_> {
             memory.sessions.forget_comparisons();
         }
         let begun = Instant::now();
-        let leads = self.shared.env.world.leads();
-        metrics.leads(leads);
         let (outcome, record) = self.round(loaded, &mut memory.sessions, &memory.interrupt);
         let status = record.as_ref().map(|record| &record.status);
         let revision = status.and_then(|status| status.last_attempted_revision.clone());
         if memory.reported.as_ref() != Some(&outcome) {
             run::log(&self.name, outcome.as_ref());
-            if let (Some(hub), Some(outcome), true) = (self.shared.hub, &outcome, leads) {
+            if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
                 hub.report(loaded, outcome, revision.as_deref());
                 let reason = (outcome.reason, outcome.message.as_str());
                 notify::send(loaded, self.shared.env.world, reason, revision.as_deref());
@@ -157,12 +151,11 @@ impl Lane<'_> {
         page.show(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.count(&self.shared.env.tally);
         metrics.waiting(&self.name, memory.sessions.clusters.causes().count());
-        // A share does not say whether the whole Sync is ready.
-        board.note(&self.name, leads && outcome.as_ref().is_some_and(Outcome::is_ready));
+        board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
         let spec = &loaded.sync.spec;
-        let pause = pause(spec, outcome.as_ref(), memory.failures, leads);
+        let pause = pause(spec, outcome.as_ref(), memory.failures);
         let pause = pause.map(|pause| Instant::now() + jittered(pause));
         let (missed, due) = memory.sessions.clusters.due_after(begun);
         let until = match due.filter(|_| outcome.is_some()) {
@@ -173,10 +166,6 @@ impl Lane<'_> {
                 .min(),
             None => pause,
         };
-        if outcome.as_ref().is_some_and(Outcome::is_progressing) && loaded.sync.is_deleting() {
-            // Other replicas are deleting their share.
-            memory.sessions.resume = Some(Instant::now() + LOOK);
-        }
         memory.reported = Some(outcome);
         let resume = memory.sessions.resume.take();
         until.into_iter().chain(resume).min()
@@ -186,10 +175,9 @@ impl Lane<'_> {
     fn follow(&self, loaded: &Loaded, memory: &mut Memory) {
         let spec = &loaded.sync.spec;
         let wanted = !is_idle(loaded) && spec.apply.is_some() && spec.looks_for_drift();
-        let turn = self.shared.env.world.enter();
         if let Some(current) = memory.sessions.current().filter(|_| wanted) {
             let env = self.shared.env;
-            if memory.watches.follow(loaded, current.session, env, |name| turn.has(name)) {
+            if memory.watches.follow(loaded, current.session, env) {
                 current.clusters.forget_clean();
             } else if current.clusters.lists() {
                 memory.watches.list();
@@ -208,7 +196,6 @@ impl Lane<'_> {
             // A watch that was ending has reported it.
             return;
         }
-        let turn = self.shared.env.world.enter();
         let mut state = match self.shared.states.state(loaded) {
             Ok(state) => state,
             Err(error) => {
@@ -219,7 +206,7 @@ impl Lane<'_> {
             }
         };
         let sessions = &mut memory.sessions;
-        let compared = compare::compare(loaded, &mut state, sessions, (self.shared.env, &turn), clusters);
+        let compared = compare::compare(loaded, &mut state, sessions, self.shared.env, clusters);
         let Some((compared, drift)) = compared else { return };
         memory.watches.with(|changed| {
             for (cluster, found) in &compared {
@@ -230,9 +217,7 @@ impl Lane<'_> {
         for cluster in compared.keys() {
             metrics.compared(&self.name, cluster);
         }
-        if turn.leads() {
-            metrics.states(&self.name, &state.record.status);
-        }
+        metrics.states(&self.name, &state.record.status);
         metrics.count(&self.shared.env.tally);
         page.show(loaded, Some(&state.record), &memory.sessions.clusters);
         if let Some(Some(outcome)) = &mut memory.reported {
@@ -269,6 +254,22 @@ impl Lane<'_> {
         }
     }
 
+    /// The first dependency that is not ready. Those that another installation runs say so by their status.
+    fn find_unready(&self, loaded: &Loaded) -> Result<Option<String>, hub::Error> {
+        for on in loaded.sync.dependency_names() {
+            let name = on.full_name();
+            let is_ready = match (self.shared.board.is_ready(&name), self.shared.hub) {
+                (Some(ready), _) => ready,
+                (None, Some(hub)) => hub.is_ready(&on)?,
+                (None, None) => false,
+            };
+            if !is_ready {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
     fn round(&self, loaded: &Loaded, sessions: &mut SessionCache, interrupt: &Interrupt) -> Ended {
         let deleting = loaded.sync.is_deleting();
         if loaded.sync.spec.suspend && !deleting {
@@ -287,23 +288,16 @@ impl Lane<'_> {
         interrupt: &Interrupt,
     ) -> Result<(Outcome, Record), crate::state::Error> {
         let deleting = loaded.sync.is_deleting();
-        let Shared { env, board, hub, .. } = self.shared;
-        // What is published is read when no other replica can work on the clusters any more.
-        let turn = env.world.enter();
-        if !turn.leads() {
-            let mut state = self.shared.states.state(loaded)?;
-            let outcome = round::share(loaded, &mut state, sessions, env, &turn, Some(interrupt));
-            // The leader shows the status.
-            return Ok((outcome, Record { status: Status::default(), ..state.record }));
-        }
+        let Shared { env, hub, .. } = self.shared;
         if let (Some(hub), false) = (hub, deleting) {
             hub.finalizer(&loaded.sync)?;
         }
         let mut state = self.shared.states.state(loaded)?;
-        let outcome = match (deleting, board.unready(loaded)) {
+        let unready = if deleting { None } else { self.find_unready(loaded)? };
+        let outcome = match (deleting, unready) {
             (true, _) => {
                 let outcome = if loaded.sync.deletes() {
-                    round::remove(loaded, &mut state, &mut sessions.clusters, env, &turn)
+                    round::remove(loaded, &mut state, &mut sessions.clusters, env)
                 } else {
                     Outcome::done("the objects in member clusters stay where they are")
                 };
@@ -313,7 +307,7 @@ impl Lane<'_> {
                 outcome
             }
             (false, Some(on)) => round::waits(&mut state, &on),
-            (false, None) => round::run(loaded, &mut state, sessions, env, &turn, Some(interrupt)),
+            (false, None) => round::run(loaded, &mut state, sessions, env, Some(interrupt)),
         };
         Ok((outcome, state.record))
     }
@@ -362,11 +356,8 @@ fn is_idle(loaded: &Loaded) -> bool {
 
 /// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
 /// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
-fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32, leads: bool) -> Option<Duration> {
+fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32) -> Option<Duration> {
     let outcome = outcome?;
-    if !leads && matches!(outcome.reason, Reason::StateFailed | Reason::ReconciliationFailed) {
-        return Some(backoff::wait(REREAD, spec.interval.0, failures));
-    }
     if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == Reason::Progressing {
         return Some(spec.interval.0);
     }
@@ -390,19 +381,12 @@ mod tests {
         let spec: Spec = serde_json::from_str(text).unwrap();
         let outcome = |reason| Outcome { reason, message: String::new(), drift: None };
         let minutes =
-            |reason, failures| pause(&spec, Some(&outcome(reason)), failures, true).unwrap().as_secs() / 60;
+            |reason, failures| pause(&spec, Some(&outcome(reason)), failures).unwrap().as_secs() / 60;
         assert_eq!(minutes(Reason::ReconciliationSucceeded, 0), 10);
         let failed = [1, 2, 3, 4, 5, 60].map(|failures| minutes(Reason::GitOperationFailed, failures));
         assert_eq!(failed, [1, 2, 4, 8, 10, 10]);
         assert_eq!(minutes(Reason::BuildFailed, 1), 10, "only a new revision helps");
-        assert_eq!(pause(&spec, None, 0, true), None, "one that is suspended sleeps");
-        let seconds = |failures, leads| {
-            pause(&spec, Some(&outcome(Reason::StateFailed)), failures, leads).unwrap().as_secs()
-        };
-        assert_eq!(
-            [seconds(1, true), seconds(1, false), seconds(2, false), seconds(60, false)],
-            [600, 5, 10, 600]
-        );
+        assert_eq!(pause(&spec, None, 0), None, "one that is suspended sleeps");
     }
 
     #[test]

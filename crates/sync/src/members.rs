@@ -19,7 +19,7 @@ use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::environment::Environment;
 use crate::read::Loaded;
 use crate::round::{RoundError, names};
-use crate::shards::{ClusterTurn, REMOVED};
+use crate::selection::selected_names;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const OBJECTS_AT_ONCE: usize = 3000;
@@ -35,12 +35,6 @@ pub(crate) struct Members<'m> {
     pub(crate) inventory: usize,
     /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
     pub(crate) moved: bool,
-    /// The clusters that this replica works on.
-    pub(crate) turn: &'m ClusterTurn<'m>,
-    /// The number of the publication.
-    pub(crate) number: u64,
-    /// What policies have released to clusters, as digests.
-    pub(crate) releases: BTreeMap<String, String>,
     /// The objects that may differ; `None` for all.
     pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
     /// The objects that are left as they are, because it is not their turn.
@@ -64,10 +58,11 @@ impl Members<'_> {
         status: &mut Status,
     ) -> Result<String, RoundError> {
         let wait = self.loaded.sync.spec.wait(apply);
-        let all = || self.session.clusters().iter().map(|cluster| cluster.name.to_string()).collect();
+        let spec = &self.loaded.sync.spec;
+        let all = || selected_names(spec, self.session).map(str::to_owned).collect();
         self.update(apply, only.unwrap_or(&all()), wait, backoffs)?;
         self.end(backoffs, status)?;
-        Ok(count(self.session.clusters().len(), "cluster"))
+        Ok(count(selected_names(spec, self.session).count(), "cluster"))
     }
 
     /// Applies everything in some clusters, and waits for health. Returns what was done.
@@ -86,8 +81,6 @@ impl Members<'_> {
         for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
         }
-        let work = self.work();
-        self.note_reports(|name| self.work_in(&work, name), backoffs, |name| only.contains(name))?;
         Ok(actions)
     }
 
@@ -129,7 +122,6 @@ impl Members<'_> {
                 backoffs.note_clean(cluster);
             }
         }
-        self.note_reported_drift(backoffs)?;
         self.end(backoffs, status)?;
         Ok(compared)
     }
@@ -141,7 +133,7 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
         status: &mut Status,
     ) -> (BTreeSet<String>, Result<(), RoundError>) {
-        let (open, watched) = backoffs.take_open(names(self.session));
+        let (open, watched) = backoffs.take_open(selected_names(&self.loaded.sync.spec, self.session));
         let looked_at = self.note_unreachable(&watched, backoffs);
         let compared = self.drift(Some(&open), backoffs, status).map(drop);
         (open, looked_at.and(compared))
@@ -154,11 +146,7 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
     ) -> Result<(), RoundError> {
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
-        let clusters: Vec<ClusterName> = clusters
-            .iter()
-            .filter(|name| self.turn.has(name))
-            .map(|name| ClusterName::from(&**name))
-            .collect();
+        let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
         if clusters.is_empty() {
             return Ok(());
         }
@@ -180,23 +168,21 @@ impl Members<'_> {
     /// Deletes everything that the Sync manages.
     pub(crate) fn remove(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<(), RoundError> {
         // Whatever failed before, each round tries all of them.
-        let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
-        let clusters: Vec<String> = names.filter(|name| self.turn.has(name)).collect();
+        let clusters: Vec<String> = names(self.session).map(str::to_owned).collect();
         for name in &clusters {
             backoffs.note_drift(name, None);
         }
         let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), backoffs)?;
         self.log(&actions, "deleted");
         self.note(&actions, backoffs, false);
-        self.note_reports(|_| REMOVED.to_owned(), backoffs, |_| true)?;
         self.end(backoffs, status)
     }
 
     /// The clusters whose turn it is.
     fn due(&self, backoffs: &Backoffs, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
-        let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
-        names.filter(|name| wanted(name) && self.turn.has(name) && backoffs.is_due(name, now)).collect()
+        let names = selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned);
+        names.filter(|name| wanted(name) && backoffs.is_due(name, now)).collect()
     }
 
     fn reconcile(
@@ -216,7 +202,7 @@ impl Members<'_> {
             remember: None,
             without_memory: false,
             check_access: false,
-            fence: self.turn.fence(),
+            fence: self.env.world.fence(),
             early: None,
             progress: &Silent,
         };
@@ -329,18 +315,16 @@ impl Members<'_> {
 
     /// Counts the clusters by state. Returns an error if a cluster fails.
     pub(crate) fn end(&self, backoffs: &Backoffs, status: &mut Status) -> Result<(), RoundError> {
-        let (elsewhere, failing): (Vec<_>, Vec<_>) =
-            backoffs.causes().partition(|(_, cause)| cause.kind == CauseKind::Elsewhere);
+        let failing: Vec<_> = backoffs.causes().collect();
         let of_kind = |kind: CauseKind| failing.iter().filter(|(_, cause)| cause.kind == kind).count();
         let modified = backoffs.modified();
         let total = self.inventory;
         status.clusters = Some(ClusterCounts {
-            ready: total.saturating_sub(failing.len() + modified + elsewhere.len()),
+            ready: total.saturating_sub(failing.len() + modified),
             modified,
             out_of_sync: of_kind(CauseKind::Skipped),
             not_ready: of_kind(CauseKind::Unhealthy),
             err_applied: of_kind(CauseKind::Failed),
-            wait_applied: elsewhere.len(),
             ..ClusterCounts::default()
         });
         status.orphans = backoffs.orphans();
@@ -349,12 +333,7 @@ impl Members<'_> {
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
         status.failing = shown.collect();
         let Some((cluster, Cause { message, .. })) = failing.first() else {
-            if elsewhere.is_empty() {
-                return Ok(());
-            }
-            let message =
-                format!("{} still to be reported by other replicas", count(elsewhere.len(), "cluster"));
-            return Err(RoundError::new(Reason::Progressing, message));
+            return Ok(());
         };
         let more = match failing.len() - 1 {
             0 => String::new(),

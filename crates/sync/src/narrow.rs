@@ -93,7 +93,7 @@ impl Round<'_> {
     ) -> Option<BTreeSet<ObjectRef>> {
         let former = before.filter(|before| before.done)?.repository.as_ref();
         // What others change meanwhile is found by comparisons.
-        let rest = self.looks_for_drift() && self.turn.shares().is_none();
+        let rest = self.looks_for_drift();
         let same = former == repo.map(RepoRef::to_string).as_ref();
         rendered.filter(|_| rest && same)?.changed(&Rendered::of(session))
     }

@@ -4,9 +4,6 @@
 //! It is read before each round, but not while a revision is being carried out, which goes on by the status that it was
 //! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
-//!
-//! Where several replicas share the clusters, only the leader reads it. It publishes the status by which it has planned; the
-//! others plan by that, and so does another leader until the revision is carried out.
 
 use std::sync::Arc;
 
@@ -35,16 +32,14 @@ pub(crate) struct Observed {
     pub(crate) digest: String,
     /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
     pub(crate) lost: Option<Lost>,
-    /// All of this, as it is published.
-    pub(crate) status: PlannedStatus,
-    /// The status of members as it was read last; `None` if another replica has read it.
+    /// The status of members as it was read last; `None` if the hub has it.
     members: Option<MembersStatus>,
 }
 
 impl Observed {
     fn of(dialects: Dialects, status: PlannedStatus) -> Result<Self, String> {
         let stored = Arc::new(status.stored(dialects)?);
-        Ok(Self { stored, digest: status.digest(), lost: status.lost(), status, members: None })
+        Ok(Self { stored, digest: status.digest(), lost: status.lost(), members: None })
     }
 }
 
@@ -59,16 +54,6 @@ impl Round<'_> {
         if self.spec.inventory.is_repo() {
             sessions.observed = None;
             return Ok(());
-        }
-        if self.turn.shares().is_some()
-            && let Err(error) = Self::follow_published_status(state, sessions)
-        {
-            // It was edited, or a process that worked alone has published nothing: it is read and published again.
-            tracing::warn!(sync = self.name(), "{}", error.message);
-            state.publish_status(None)?;
-            if let Some(accepted) = &mut state.record.accepted {
-                accepted.inventory = Some(String::new());
-            }
         }
         let open = state.record.accepted.as_ref().filter(|accepted| !accepted.done);
         let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
@@ -96,29 +81,6 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Takes the status of the clusters that was published with what was accepted.
-    pub(crate) fn follow_published_status(
-        state: &SyncState<'_>,
-        sessions: &mut SessionCache,
-    ) -> Result<(), RoundError> {
-        let wanted = state.record.accepted.as_ref().and_then(|accepted| accepted.inventory.as_ref());
-        if sessions.inventory() == wanted {
-            return Ok(());
-        }
-        sessions.observed = None;
-        let Some(wanted) = wanted else { return Ok(()) };
-        let text = state.planned_status()?;
-        let read = text.ok_or_else(|| "it is missing".to_owned()).and_then(|text| PlannedStatus::read(&text));
-        let found = read.and_then(|status| Observed::of(sessions.dialects, status)).and_then(|observed| {
-            let other = || "it is not the one by which the leader has planned".to_owned();
-            Some(observed).filter(|observed| observed.digest == *wanted).ok_or_else(other)
-        });
-        let failed = |why: String| format!("the status of the clusters that the leader has published: {why}");
-        let found = found.map_err(|why| RoundError::new(Reason::ReconciliationFailed, failed(why)))?;
-        sessions.observed = Some(found);
-        Ok(())
-    }
-
     /// Whether another status of the clusters moves something. If it does not, it is noted as the status that the
     /// accepted revision was planned by.
     pub(crate) fn moves(
@@ -134,32 +96,16 @@ impl Round<'_> {
             return Ok(false);
         }
         let session = Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit(), self.destination())?;
-        let work = accepted.published.as_ref().map(|published| &published.work);
-        let shared = self.turn.shares().is_some();
-        // Other replicas carry out what they render.
-        let renders = |work: &String| self.members(&session, self.repo(opened), state).work() == *work;
-        let stays = kept.is_some_and(|kept| previous::write(&kept) == previous::write(session.plan()))
-            && (!shared || work.is_some_and(renders));
+        let stays = kept.is_some_and(|kept| previous::write(&kept) == previous::write(session.plan()));
         if !stays {
             sessions.put(opened, session);
             return Ok(true);
         }
-        self.publish_status(state, sessions.observed.as_ref())?;
         if let Some(accepted) = &mut state.record.accepted {
             accepted.inventory = inventory;
         }
         sessions.put_accepted(opened, session, self.repo(opened));
         Ok(false)
-    }
-
-    /// Publishes the status of the clusters with the record, if several replicas share the clusters.
-    pub(crate) fn publish_status(
-        &self,
-        state: &mut SyncState<'_>,
-        observed: Option<&Observed>,
-    ) -> Result<(), RoundError> {
-        let observed = observed.filter(|_| self.turn.shares().is_some());
-        Ok(state.publish_status(observed.map(|observed| observed.status.text()).as_deref())?)
     }
 
     /// Reads the status of the clusters. `members` is the last one.

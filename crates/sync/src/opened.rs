@@ -20,9 +20,7 @@ use federate_sync_api::status::Reason;
 use crate::backoff::Backoffs;
 use crate::narrow::Rendered;
 use crate::observed::Observed;
-use crate::rollout::policies::Released;
 use crate::round::RoundError;
-use crate::shards::Report;
 
 /// A source that can be read.
 pub(crate) enum Opened {
@@ -57,12 +55,6 @@ pub struct SessionCache {
     pub(crate) formers: FormerSessions,
     /// When a rollout goes on, if it only waits for time.
     pub(crate) resume: Option<Instant>,
-    /// What this replica has done in clusters, if several share them.
-    pub(crate) worked: BTreeMap<String, String>,
-    /// What became of what policies have released to its clusters.
-    pub(crate) released: BTreeMap<String, Released>,
-    /// What this replica has reported last.
-    pub(crate) reported: Option<Report>,
 }
 
 /// Sessions over former revisions.
@@ -159,9 +151,6 @@ impl SessionCache {
             before: None,
             formers: FormerSessions::new(),
             resume: None,
-            worked: BTreeMap::new(),
-            released: BTreeMap::new(),
-            reported: None,
         }
     }
 
@@ -216,10 +205,6 @@ impl SessionCache {
 
     /// Lets everything in all clusters be tried again and compared at once.
     pub(crate) fn forget_comparisons(&mut self) {
-        // A cluster that fails does not have what this replica was to apply.
-        for (name, _) in self.clusters.causes() {
-            self.worked.remove(name);
-        }
         self.clusters.forget_comparisons();
     }
 

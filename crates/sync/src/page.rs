@@ -15,7 +15,7 @@ use federate_sync_api::status::Status;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::backoff::{Backoffs, CauseKind, count};
+use crate::backoff::{Backoffs, count};
 use crate::read::Loaded;
 
 /// What is shown of all Syncs.
@@ -28,7 +28,7 @@ pub(crate) struct StatusPage(Mutex<BTreeMap<String, SyncDetails>>);
 pub(crate) struct SyncDetails {
     metadata: Metadata,
     suspended: bool,
-    /// Its status. If replicas share the clusters, the leader has it.
+    /// Its status.
     status: Status,
     /// The clusters that are not ready, or in which something is left behind.
     clusters: Vec<ClusterDetails>,
@@ -143,7 +143,7 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
         of(name, &|cluster| {
             cluster.state = failing.cause.kind.state();
             cluster.message = Some(failing.cause.message.clone());
-            cluster.failures = Some(failing.failures).filter(|_| failing.cause.kind != CauseKind::Elsewhere);
+            cluster.failures = Some(failing.failures);
             cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
         });
     }

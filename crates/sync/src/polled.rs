@@ -31,8 +31,6 @@ pub(crate) struct PolledSource {
     pub(crate) branches: Option<BTreeMap<String, String>>,
     /// The revision, as it is shown to people.
     pub(crate) name: String,
-    /// The reference; of a range of versions, the tag that was chosen.
-    pub(crate) reference: Option<Reference>,
 }
 
 impl Round<'_> {
@@ -125,7 +123,7 @@ impl Round<'_> {
             None => self.env.allowed_signers.as_deref().into(),
         };
         // Of a range of versions, the tag that was chosen.
-        let source = Source { reference: reference.clone(), ..self.spec.source.clone() };
+        let source = Source { reference, ..self.spec.source.clone() };
         let fetched = remote.of(&source).fetch(tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
@@ -139,28 +137,7 @@ impl Round<'_> {
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
         let opened = Opened::Revision(Box::new(opened));
-        Ok(PolledSource { opened, tip: fetched.tip, branches: None, name, reference })
-    }
-
-    /// Opens the revision that the leader has published.
-    pub(crate) fn published(
-        &self,
-        state: &mut SyncState<'_>,
-        tip: &str,
-        reference: Option<Reference>,
-    ) -> Result<PolledSource, RoundError> {
-        let Address::Git(address) = &self.loaded.address else {
-            return Err(unauthorized("a folder cannot be shared by several replicas".to_owned()));
-        };
-        let cache = state.cache();
-        let credentials = self.credentials()?;
-        let polled = self.fetch(&self.remote(address, &cache, &credentials), tip, reference, state)?;
-        if polled.tip != tip {
-            let message =
-                format!("the source has moved from {tip}, which the leader has published, to {}", polled.tip);
-            return Err(RoundError::new(Reason::ReconciliationFailed, message));
-        }
-        Ok(polled)
+        Ok(PolledSource { opened, tip: fetched.tip, branches: None, name })
     }
 
     fn credentials(&self) -> Result<Credentials, RoundError> {
@@ -188,7 +165,7 @@ impl Round<'_> {
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<PolledSource, RoundError> {
         let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
-        Ok(PolledSource { opened, tip, branches: None, name, reference: None })
+        Ok(PolledSource { opened, tip, branches: None, name })
     }
 }
 

@@ -247,6 +247,16 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
             "failover needs the status of members: set `inventory: members`".to_owned(),
         ));
     }
+    if let Some(clusters) = &spec.clusters {
+        if let Err(message) = clusters.check() {
+            wrong.push(("/spec/clusters", message));
+        }
+        if spec.commit.is_some() {
+            let message =
+                "a branch has what every cluster gets: leave out `clusters`, or commit with another Sync";
+            wrong.push(("/spec/clusters", message.to_owned()));
+        }
+    }
     if let Some(rollout) = &spec.rollout {
         if spec.apply.is_none() {
             wrong.push(("/spec/rollout", "a rollout is about clusters: name `apply`, too".to_owned()));

@@ -29,8 +29,8 @@ pub(crate) use crate::outcome::{RoundError, plain};
 use crate::polled::PolledSource;
 use crate::read::Loaded;
 use crate::rollout::carry_out::Target;
-use crate::rollout::policies::{awaiting, releases};
-use crate::shards::ClusterTurn;
+use crate::rollout::policies::awaiting;
+use crate::selection::selected_names;
 use crate::state::SyncState;
 
 /// Does one round, and writes its outcome to the state.
@@ -39,27 +39,12 @@ pub fn run(
     state: &mut SyncState<'_>,
     cache: &mut SessionCache,
     env: &Environment<'_>,
-    turn: &ClusterTurn<'_>,
     interrupt: Option<&Interrupt>,
 ) -> Outcome {
     state.record.follow_clock(Timestamp::now());
     cache.select(&loaded.sync.spec.source.paths);
-    let ended = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt }.work(state, cache);
+    let ended = Round { loaded, spec: &loaded.sync.spec, env, interrupt }.work(state, cache);
     end(state, outcome_of(ended, cache))
-}
-
-/// Does the share of a replica that does not lead.
-pub(crate) fn share(
-    loaded: &Loaded,
-    state: &mut SyncState<'_>,
-    cache: &mut SessionCache,
-    env: &Environment<'_>,
-    turn: &ClusterTurn<'_>,
-    interrupt: Option<&Interrupt>,
-) -> Outcome {
-    cache.select(&loaded.sync.spec.source.paths);
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt };
-    outcome_of(round.share(state, cache), cache)
 }
 
 fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outcome {
@@ -76,9 +61,8 @@ pub(crate) fn remove(
     state: &mut SyncState<'_>,
     backoffs: &mut Backoffs,
     env: &Environment<'_>,
-    turn: &ClusterTurn<'_>,
 ) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, turn, interrupt: None };
+    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt: None };
     let outcome = round.remove(state, backoffs).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             Reason::Progressing => "",
@@ -111,8 +95,6 @@ pub(crate) struct Round<'r> {
     pub(crate) loaded: &'r Loaded,
     pub(crate) spec: &'r Spec,
     pub(crate) env: &'r Environment<'r>,
-    /// The clusters that this process works on.
-    pub(crate) turn: &'r ClusterTurn<'r>,
     /// Whether something waits for the round to end; `None` if nothing can.
     pub(crate) interrupt: Option<&'r Interrupt>,
 }
@@ -161,7 +143,6 @@ impl Round<'_> {
         let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::new(self.env.dialects));
         sessions.select(&self.spec.source.paths);
         let polled = self.poll(state, &mut sessions);
-        // Other replicas read what they are to delete in the record until everything is gone.
         state.record.accepted = accepted;
         let Some(polled) = polled? else { return Ok(unchanged(state)) };
         let session = sessions.take(&polled.opened, None);
@@ -209,9 +190,10 @@ impl Round<'_> {
         let moved =
             former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
         let clusters = &state.record.clusters;
-        let inventory = if clusters.is_empty() { session.clusters().len() } else { clusters.len() };
-        let published = accepted.and_then(|accepted| accepted.published.as_ref());
-        let number = published.map_or(0, |published| published.number);
+        let inventory = match clusters.len() {
+            0 => selected_names(self.spec, session).count(),
+            known => known,
+        };
         Members {
             loaded: self.loaded,
             env: self.env,
@@ -219,9 +201,6 @@ impl Round<'_> {
             repo,
             inventory,
             moved,
-            turn: self.turn,
-            number,
-            releases: releases(&state.record.policies),
             objects: None,
             awaiting: accepted.map(|accepted| awaiting(session, &state.record.policies, &accepted.tip)),
             also: false,
@@ -267,11 +246,18 @@ impl Round<'_> {
             let (limit, destination) = (self.apply_limit(), self.destination());
             (Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
         };
+        if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
+            sessions.put(opened, session);
+            return Err(RoundError::new(
+                Reason::BuildFailed,
+                "`spec.clusters` selects no cluster of the inventory",
+            ));
+        }
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
         let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
         self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.observed.as_ref()))?;
-        sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
+        sessions.clusters.keep(&selected_names(self.spec, &session).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
         if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
@@ -320,7 +306,7 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         session: &Session,
-        PolledSource { opened, tip, name, reference, .. }: &PolledSource,
+        PolledSource { tip, .. }: &PolledSource,
         (branches, kept, observed): (Vec<Branch>, Option<&Plan>, Option<&Observed>),
     ) -> Result<(), RoundError> {
         let before = state.record.accepted.clone();
@@ -346,14 +332,11 @@ impl Round<'_> {
             branches: branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect(),
             done: false,
             pending: None,
-            published: before.as_ref().and_then(|accepted| accepted.published.clone()),
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
             inventory: observed.map(|observed| observed.digest.clone()),
         });
-        self.publish_status(state, observed)?;
-        self.publish(state, session, (self.repo(opened), reference.as_ref()), name)?;
         Ok(state.save()?)
     }
 
@@ -390,7 +373,7 @@ impl Round<'_> {
             let (limit, destination) = (self.apply_limit(), self.destination());
             Self::prepare(sessions, opened, state.memory()?.as_ref(), limit, destination)?
         };
-        sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
+        sessions.clusters.keep(&selected_names(self.spec, &session).collect());
         Ok(session)
     }
 
@@ -421,7 +404,6 @@ impl Round<'_> {
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
             ended = ended.and(members.drift_in_turn(backoffs, status).1);
         }
-        // Reports of other replicas can have arrived since the first of both.
         ended = ended.and_then(|()| members.end(backoffs, status));
         sessions.put_accepted(opened, session, repo.clone());
         Self::note_pending(state, sessions);

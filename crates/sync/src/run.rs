@@ -11,7 +11,6 @@ use crate::environment::Environment;
 use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Outcome};
-use crate::shards::ClusterTurn;
 use crate::state::{Error, StateFolder, StateStore, SyncState};
 
 /// One run waits so long for the next step of a rollout.
@@ -77,7 +76,7 @@ pub(crate) fn each(
 fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
     let mut sessions = SessionCache::new(env.dialects);
     loop {
-        let outcome = round::run(sync, state, &mut sessions, env, &ClusterTurn::ALL, None);
+        let outcome = round::run(sync, state, &mut sessions, env, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         match pause.filter(|pause| *pause <= SOON) {
             Some(pause) => std::thread::sleep(pause),

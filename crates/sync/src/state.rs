@@ -99,16 +99,6 @@ pub(crate) trait Store {
     /// Keeps the last status of members.
     fn keep_members_status(&mut self, text: &str) -> Result<(), Error>;
 
-    /// The status of the clusters that was published with the record. In a folder, nothing is published.
-    fn planned_status(&self) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
-    /// Publishes the status of the clusters with the next record; none if there is no text.
-    fn publish_status(&mut self, _: Option<&str>) -> Result<(), Error> {
-        Ok(())
-    }
-
     /// Writes the record, if it has changed.
     fn save(&mut self, record: &Record) -> Result<(), Error>;
 }
@@ -214,16 +204,6 @@ impl<'s> SyncState<'s> {
     /// Keeps the last status of members.
     pub(crate) fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
         self.store.keep_members_status(text)
-    }
-
-    /// The status of the clusters that was published with the record.
-    pub(crate) fn planned_status(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.store.planned_status()
-    }
-
-    /// Publishes the status of the clusters with the next record; none if there is no text.
-    pub(crate) fn publish_status(&mut self, text: Option<&str>) -> Result<(), Error> {
-        self.store.publish_status(text)
     }
 
     /// Writes the record, if it has changed.

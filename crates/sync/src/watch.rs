@@ -25,8 +25,6 @@ pub enum Event {
     Objects,
     /// The source of a Sync may have changed.
     Source(String),
-    /// The clusters that this process works on have changed, or it leads now.
-    Shares,
 }
 
 /// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
@@ -42,6 +40,7 @@ pub fn watch(
     let first = read::read(files)?;
     let mut watcher = FileWatcher::start(files, events);
     let board = SyncRegistry::default();
+    telemetry.metrics.leads(true);
     std::thread::scope(|scope| {
         let lanes =
             Workers { scope, world: Shared { states: state, env, telemetry, board: &board, hub: None } };
@@ -51,7 +50,7 @@ pub fn watch(
             match event {
                 Event::End => break,
                 Event::Source(name) => board.wake(&name),
-                Event::Objects | Event::Shares => {}
+                Event::Objects => {}
                 Event::Files => match read::read(files) {
                     Ok(syncs) => {
                         lanes.set(syncs);
@@ -80,21 +79,14 @@ pub fn watch_objects(
     std::thread::scope(|scope| {
         let shared = Shared { states, env, telemetry, board: &board, hub: Some(hub) };
         let lanes = Workers { scope, world: shared };
-        lanes.set(valid(objects, (states, env.world.leads()), &mut refused));
+        telemetry.metrics.leads(true);
+        lanes.set(valid(objects, states, &mut refused));
         while let Ok(event) = happens.recv() {
             match event {
                 Event::End => break,
                 Event::Source(name) => board.wake(&name),
                 Event::Files => {}
-                Event::Shares => board.wake_all(),
-                Event::Objects => {
-                    let leads = env.world.leads();
-                    lanes.set(valid(objects, (states, leads), &mut refused));
-                    // The leader writes to the status what it has published.
-                    for name in objects.changed().iter().filter(|_| !leads) {
-                        board.wake(name);
-                    }
-                }
+                Event::Objects => lanes.set(valid(objects, states, &mut refused)),
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
@@ -109,7 +101,7 @@ pub fn once_objects(
     env: &Environment<'_>,
 ) -> Result<Vec<RoundResult>, StateError> {
     let mut refused = BTreeMap::new();
-    let syncs = valid(objects, (states, true), &mut refused);
+    let syncs = valid(objects, states, &mut refused);
     let mut done = run::each(&syncs, states, env)?;
     done.extend(refused.into_iter().map(|(name, invalid)| RoundResult::refused(name, &invalid)));
     Ok(done)
@@ -118,7 +110,7 @@ pub fn once_objects(
 /// The valid Syncs. The status of the others says what is wrong; it is written once.
 fn valid(
     objects: &Objects,
-    (states, leads): (&HubStateStore, bool),
+    states: &HubStateStore,
     refused: &mut BTreeMap<String, hub::Invalid>,
 ) -> Vec<Loaded> {
     let mut syncs = Vec::new();
@@ -131,9 +123,6 @@ fn valid(
     }
     for wrong in hub::clashes(&mut syncs) {
         invalid.insert(wrong.metadata.full_name(), wrong);
-    }
-    if !leads {
-        return syncs;
     }
     for (name, wrong) in &invalid {
         if refused.get(name) != Some(wrong) {

@@ -10,16 +10,21 @@ use crate::cli::diff::digest_key;
 use crate::cli::{Exit, Fault};
 use federate_control_planes::DIALECTS;
 use federate_kubernetes::names::is_dns_subdomain;
+use federate_live::Fence;
 use federate_session::Session;
 use federate_sync::credentials::{Credentials, Keys};
 use federate_sync::environment::{Environment, MemberAccess, RoundContext};
 use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects, Tenancy};
 use federate_sync::listen;
 use federate_sync::read::Loaded;
-use federate_sync::shards::{ShareOptions, Shares};
 use federate_sync::tally::Tally;
 use federate_sync::telemetry::Telemetry;
 use federate_sync::watch::{Event, once_objects, watch_objects};
+
+/// What takes the place of `--shared`.
+const SHARED: &str = "--shared was removed: replicas of one Sync no longer divide its clusters. Run several replicas, of which one \
+    leads and the others stand by; divide Syncs among installations with --watch-label-selector; and divide the clusters of one \
+    repo among several Syncs with `spec.clusters`, in the order that `spec.dependsOn` gives";
 
 /// Checks the name of a `ServiceAccount`.
 fn account_name(text: &str) -> Result<String, String> {
@@ -50,10 +55,14 @@ pub(super) struct ObjectArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 35, value_parser = clap::value_parser!(u64).range(5..), conflicts_with = "files", hide_short_help = true)]
     leader_election_lease_duration: u64,
 
-    /// Share the member clusters among all replicas
+    /// Only run the Sync objects with these labels (`shard=a`, `!shard`)
     ///
-    /// One replica leads: it polls, plans and publishes. All replicas apply, each to its share of the clusters.
-    #[arg(long, conflicts_with_all = ["files", "once"])]
+    /// Several installations divide Syncs by label, each with its own Lease, as Flux's controllers do.
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "files")]
+    watch_label_selector: Option<String>,
+
+    /// Removed: use --watch-label-selector and `spec.clusters`
+    #[arg(long, hide = true)]
     shared: bool,
 
     /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
@@ -80,7 +89,8 @@ pub(super) struct ObjectArgs {
 impl ObjectArgs {
     /// Follows the Sync objects of the selected namespaces.
     fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
-        let objects = Objects::follow(hub, &self.namespace, events).map_err(failed)?;
+        let selector = self.watch_label_selector.as_deref();
+        let objects = Objects::follow(hub, &self.namespace, selector, events).map_err(failed)?;
         Ok(objects.permitted_by(self.tenancy()))
     }
 
@@ -100,7 +110,6 @@ struct ObjectContext<'s> {
     access: &'s AccessArgs,
     args: &'s ObjectArgs,
     leader: Arc<OnceLock<Leader>>,
-    shares: OnceLock<Shares>,
     objects: OnceLock<Objects>,
 }
 
@@ -127,33 +136,13 @@ impl RoundContext for ObjectContext<'_> {
     }
 
     fn leads(&self) -> bool {
-        match self.leader.get() {
-            Some(leader) => leader.leads(),
-            None => !self.args.shared,
-        }
+        // `--once` takes no Lease.
+        self.leader.get().is_none_or(Leader::leads)
     }
 
-    fn shares(&self) -> Option<&Shares> {
-        self.shares.get()
-    }
-}
-
-impl ObjectContext<'_> {
-    /// Joins the replicas that share the clusters, and leads them when no other one does. A process that loses its
-    /// Leases exits at once, because others have taken over.
-    fn share(&self, options: LeaderOptions, events: &mpsc::Sender<Event>) {
-        let lost = || std::process::exit(Exit::Error as i32);
-        let share = ShareOptions { leader: options.clone(), events: events.clone() };
-        let _ = self.shares.set(Shares::join(&self.hub, share, lost));
-        let (hub, leader, events) = (self.hub.clone(), self.leader.clone(), events.clone());
-        std::thread::spawn(move || {
-            if let Some(elected) = Leader::elect(&hub, options, &|| false, lost) {
-                let _ = leader.set(elected);
-                // The process may be ending.
-                let _ = events.send(Event::Shares);
-                let _ = events.send(Event::Objects);
-            }
-        });
+    fn fence(&self) -> Option<Fence> {
+        let leader = self.leader.clone();
+        Some(Arc::new(move || leader.get().is_none_or(Leader::leads)))
     }
 }
 
@@ -161,6 +150,9 @@ impl Sync {
     /// Runs Sync objects.
     pub(super) fn run_objects(&self) -> Result<Exit, Fault> {
         let args = &self.objects;
+        if args.shared {
+            return Err(failed(SHARED));
+        }
         let tally = Tally::default();
         let hub = Hub::connect(self.access.kubeconfig(), args.context.as_deref(), &tally).map_err(failed)?;
         let hub = Arc::new(hub);
@@ -172,7 +164,6 @@ impl Sync {
             access: &self.access,
             args,
             leader: Arc::default(),
-            shares: OnceLock::new(),
             objects: OnceLock::new(),
         };
         let env = Environment {
@@ -193,17 +184,13 @@ impl Sync {
         let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
         let options = LeaderOptions::new(namespace)
             .with_lease_duration(std::time::Duration::from_secs(args.leader_election_lease_duration));
-        if args.shared {
-            world.share(options, &events);
-        } else if !elect(&world, options, &happens) {
+        let options = options.for_selector(args.watch_label_selector.as_deref());
+        if !elect(&world, options, &happens) {
             return Ok(Exit::Clean);
         }
         let objects = args.follow(&hub, &events)?;
         let _ = world.objects.set(objects.clone());
         watch_objects(&objects, (&hub, &states), &env, &telemetry, &happens);
-        if let Some(shares) = world.shares.get() {
-            shares.end();
-        }
         if let Some(leader) = world.leader.get() {
             leader.release();
         }

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::leases::LeaseStore;
+use federate_sync_api::record::digest;
+
+use super::leases::{LeaseStore, Observation};
 use super::{Error, Hub};
-use crate::shards::{Lease, Leases, Observations, claim};
 
 /// Which Lease, and how long it lasts.
 #[derive(Clone, Debug)]
@@ -42,6 +43,16 @@ impl LeaderOptions {
             renew: Duration::from_secs(30),
             retry: Duration::from_secs(5),
         }
+    }
+
+    /// The same for an installation that only runs the Syncs with some labels: it has a Lease of its own.
+    #[must_use]
+    pub fn for_selector(mut self, selector: Option<&str>) -> Self {
+        if let Some(selector) = selector {
+            let short: String = digest([selector.as_bytes()]).chars().take(10).collect();
+            self.name = format!("{}-{short}", self.name);
+        }
+        self
     }
 
     /// The same with another duration of the Lease; the other times keep their proportions.
@@ -112,11 +123,11 @@ impl Leader {
     /// Releases the Lease, so that another process can take it at once.
     pub fn release(&self) {
         self.state.ended.store(true, Ordering::SeqCst);
-        let released = self.store.find(&self.options.name).and_then(|lease| {
+        let released = self.store.find().and_then(|lease| {
             let Some(lease) = lease.filter(|lease| lease.holder == self.options.identity) else {
                 return Ok(true);
             };
-            self.store.put(&Lease { holder: String::new(), seconds: 1, ..lease })
+            self.store.put(&lease.released())
         });
         if let Err(error) = released {
             tracing::warn!(%error, "the Lease could not be released");
@@ -127,24 +138,20 @@ impl Leader {
 /// Attempts to take or renew the Lease.
 struct Attempts {
     store: LeaseStore,
-    name: String,
     identity: String,
     seconds: u64,
-    observed: Observations,
-    begun: Instant,
+    observation: Observation,
 }
 
 impl Attempts {
     fn new(store: LeaseStore, options: &LeaderOptions) -> Self {
         let seconds = options.lease.as_secs().max(1);
-        let (name, identity) = (options.name.clone(), options.identity.clone());
-        Self { store, name, identity, seconds, observed: Observations::default(), begun: Instant::now() }
+        Self { store, identity: options.identity.clone(), seconds, observation: Observation::default() }
     }
 
     /// Whether this process holds the Lease now.
     fn attempt(&mut self) -> Result<bool, Error> {
-        let wanted = (self.name.as_str(), self.identity.as_str(), self.seconds);
-        claim(&self.store, wanted, &mut self.observed, || self.begun.elapsed())
+        self.store.claim(&self.identity, self.seconds, &mut self.observation)
     }
 }
 

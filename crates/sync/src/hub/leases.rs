@@ -1,9 +1,11 @@
-//! Leases on the API server.
+//! Leases on the API server: who holds them, and since when they have not changed.
 //!
-//! Facts: `Lease` of `coordination.k8s.io/v1`. Resource versions are only
+//! Facts: `Lease` of `coordination.k8s.io/v1`; the leader election of client-go. Clocks of other machines do not count: a
+//! Lease has expired when it has not changed for as long as it lasts, by our own clock. Resource versions are only
 //! compared for equality.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use federate_live::path::ApiPath;
 use http::Method;
@@ -12,92 +14,127 @@ use serde_json::{Value, json};
 
 use super::client::JSON;
 use super::{Error, Hub};
-use crate::shards::{Lease, Leases};
 
-/// The label of the Leases of replicas and lanes, which names the leader's.
-const LABEL: &str = "federate.dev/replicas-of";
+/// A Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lease {
+    /// Who holds it; empty if it was released.
+    pub(crate) holder: String,
+    /// How long it lasts, in seconds.
+    pub(crate) seconds: u64,
+    /// When its holder acquired it; the store writes the time of a Lease that has none.
+    acquired: Option<String>,
+    /// How often another holder has acquired it.
+    transitions: i64,
+    /// The version that is replaced; empty if the Lease does not exist.
+    version: String,
+}
 
-/// The Leases of a namespace.
+impl Lease {
+    /// The Lease with another holder, who has just acquired it.
+    fn taken(mut self, holder: &str, seconds: u64) -> Self {
+        if self.holder != holder {
+            self.transitions += i64::from(!self.version.is_empty());
+            self.acquired = None;
+        }
+        holder.clone_into(&mut self.holder);
+        self.seconds = seconds;
+        self
+    }
+
+    /// The Lease without a holder, so that another process can take it at once.
+    pub(crate) fn released(self) -> Self {
+        Self { holder: String::new(), seconds: 1, ..self }
+    }
+}
+
+/// Since when a Lease has not changed, by our own clock.
+#[derive(Debug, Default)]
+pub(crate) struct Observation(Option<(String, Instant)>);
+
+impl Observation {
+    /// Notes a Lease that was read, and returns whether it had expired when it was asked for. It had not changed since
+    /// the first answer that showed it as it is.
+    fn is_expired(&mut self, lease: &Lease, asked: Instant, answered: Instant) -> bool {
+        let since = match &self.0 {
+            Some((version, since)) if *version == lease.version => *since,
+            _ => {
+                self.0 = Some((lease.version.clone(), answered));
+                answered
+            }
+        };
+        asked.saturating_duration_since(since) >= Duration::from_secs(lease.seconds)
+    }
+}
+
+/// One Lease on an API server.
 pub(crate) struct LeaseStore {
     hub: Arc<Hub>,
     namespace: String,
-    /// The name of the leader's Lease.
-    leader: String,
+    name: String,
 }
 
 impl LeaseStore {
-    pub(crate) fn new(hub: Arc<Hub>, namespace: &str, leader: &str) -> Self {
-        Self { hub, namespace: namespace.to_owned(), leader: leader.to_owned() }
+    pub(crate) fn new(hub: Arc<Hub>, namespace: &str, name: &str) -> Self {
+        Self { hub, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     fn folder(&self) -> ApiPath {
         ApiPath::of_version("coordination.k8s.io/v1").in_namespace(&self.namespace).join("leases")
     }
 
-    fn path(&self, name: &str) -> ApiPath {
-        self.folder().join(name)
-    }
-}
-
-impl Leases for LeaseStore {
-    type Error = Error;
-
-    fn find(&self, name: &str) -> Result<Option<Lease>, Error> {
-        Ok(self.hub.find(&self.path(name))?.as_ref().map(read))
+    /// The Lease; `None` if it does not exist.
+    pub(crate) fn find(&self) -> Result<Option<Lease>, Error> {
+        Ok(self.hub.find(&self.folder().join(&self.name))?.as_ref().map(parse_lease))
     }
 
-    fn list(&self) -> Result<Vec<Lease>, Error> {
-        let path = self.folder().query("labelSelector", &format!("{LABEL}={}", self.leader));
-        let list = self.hub.find(&path)?.unwrap_or_default();
-        Ok(list["items"].as_array().into_iter().flatten().map(read).collect())
+    /// Takes or renews the Lease, unless another process holds it. Returns whether it is held now.
+    pub(crate) fn claim(
+        &self,
+        identity: &str,
+        seconds: u64,
+        observation: &mut Observation,
+    ) -> Result<bool, Error> {
+        let asked = Instant::now();
+        let lease = self.find()?.unwrap_or_default();
+        let is_free = lease.holder.is_empty() || lease.holder == identity;
+        if !is_free && !observation.is_expired(&lease, asked, Instant::now()) {
+            return Ok(false);
+        }
+        self.put(&lease.taken(identity, seconds))
     }
 
-    fn put(&self, lease: &Lease) -> Result<bool, Error> {
+    /// Writes the Lease, with the present time as that of its renewal. Returns `false` if it has changed meanwhile.
+    pub(crate) fn put(&self, lease: &Lease) -> Result<bool, Error> {
         let now = format!("{:.6}", Timestamp::now());
         let mut body = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": lease.name, "namespace": self.namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": {
                 "holderIdentity": lease.holder, "leaseDurationSeconds": lease.seconds.max(1),
                 "acquireTime": lease.acquired.as_ref().unwrap_or(&now), "renewTime": now,
                 "leaseTransitions": lease.transitions,
             },
         });
-        if lease.name != self.leader {
-            body["metadata"]["labels"] = json!({LABEL: self.leader});
-        }
         let written = if lease.version.is_empty() {
             self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body))
         } else {
             body["metadata"]["resourceVersion"] = lease.version.clone().into();
-            self.hub.send(&Method::PUT, &self.path(&lease.name), JSON, Some(&body))
+            self.hub.send(&Method::PUT, &self.folder().join(&self.name), JSON, Some(&body))
         };
-        unchanged(written.map(drop))
-    }
-
-    fn delete(&self, lease: &Lease) -> Result<(), Error> {
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": lease.version},
-        });
-        let deleted = self.hub.send(&Method::DELETE, &self.path(&lease.name), JSON, Some(&options));
-        unchanged(deleted.map(drop)).map(drop)
+        match written {
+            Ok(_) => Ok(true),
+            // Another process was first.
+            Err(error) if error.is_conflict() || error.is_absent() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
-/// Whether a write succeeded; a conflict means that another process was first.
-fn unchanged(written: Result<(), Error>) -> Result<bool, Error> {
-    match written {
-        Ok(()) => Ok(true),
-        Err(error) if error.is_conflict() || error.is_absent() => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn read(lease: &Value) -> Lease {
+fn parse_lease(lease: &Value) -> Lease {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &lease["spec"];
     Lease {
-        name: text(&lease["metadata"]["name"]),
         holder: text(&spec["holderIdentity"]),
         seconds: spec["leaseDurationSeconds"].as_u64().unwrap_or(1),
         acquired: spec["acquireTime"].as_str().map(str::to_owned),

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Parts are written before they are named, and removed when they are no longer named: a process that is killed leaves the
-//! old memory or the new one. The digest shows whether parts were edited. The status of the clusters that replicas plan by is
-//! named together with the record that it belongs to.
+//! old memory or the new one. The digest shows whether parts were edited.
 //!
 //! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 
@@ -50,8 +49,6 @@ pub(super) struct Memory<'h> {
     /// Whether the parts belong to this object, and not to a former one of its name, with which they may go away. The
     /// label of the index says so once they are written.
     pub(super) own: bool,
-    /// Keys of the index that are written with the next record; those without a value are removed.
-    staged: Map<String, Value>,
 }
 
 /// Why a memory cannot be read.
@@ -74,8 +71,7 @@ impl<'h> Memory<'h> {
         let name = format!("federate.{}", sync.metadata.name);
         let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
         let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name, "uid": uid});
-        let mut memory =
-            Self { hub, namespace, name, owner, uid, index: Value::Null, own: true, staged: Map::new() };
+        let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
         memory.index = hub.find(&memory.path(&memory.name))?.unwrap_or_default();
         let label = &memory.index["metadata"]["labels"][LABEL];
         memory.own = label.is_null() || *label == memory.uid.as_str();
@@ -114,7 +110,7 @@ impl<'h> Memory<'h> {
 
     /// The names of all parts.
     fn all_parts(&self) -> BTreeSet<String> {
-        let data = self.index["data"].as_object().into_iter().flatten().chain(&self.staged);
+        let data = self.index["data"].as_object().into_iter().flatten();
         let listed = data.filter(|(key, _)| {
             *key == "parts" || key.rsplit_once('.').is_some_and(|(_, last)| last == "parts")
         });
@@ -186,25 +182,6 @@ impl<'h> Memory<'h> {
         self.sweep()
     }
 
-    /// Writes the parts of a text, or removes it, with the next record.
-    pub(super) fn stage(&mut self, prefix: &str, text: Option<&[u8]>) -> Result<(), Error> {
-        let keys = ["digest", "parts"].map(|key| format!("{prefix}{key}"));
-        let gone = self.staged.get(&keys[0]).is_some_and(Value::is_null);
-        self.staged.retain(|key, _| !keys.contains(key));
-        let Some(packed) = text.map(pack) else {
-            if self.key(prefix, "digest").is_some() {
-                self.staged.extend(keys.map(|key| (key, Value::Null)));
-            }
-            return Ok(());
-        };
-        let whole = digest([&*packed]);
-        if gone || !self.own || self.key(prefix, "digest") != Some(&whole) {
-            let data = self.store(prefix, &packed, whole)?;
-            self.staged.extend(data);
-        }
-        Ok(())
-    }
-
     /// Writes parts. Returns the keys of the index that name them.
     fn store(&self, prefix: &str, packed: &[u8], whole: String) -> Result<Map<String, Value>, Error> {
         let mut names = Vec::new();
@@ -237,24 +214,18 @@ impl<'h> Memory<'h> {
         self.hub.send(&Method::POST, &self.folder(), JSON, Some(body)).map(drop)
     }
 
-    /// Writes the record beside the memory, with what was staged.
+    /// Writes the record beside the memory, if it has changed.
     pub(super) fn keep(&mut self, record: &str) -> Result<(), Error> {
-        let swaps = !self.staged.is_empty();
-        if self.record() == Some(record) && !swaps {
+        if self.record() == Some(record) {
             return Ok(());
         }
-        let mut changed = self.staged.clone();
-        changed.insert("record".to_owned(), record.into());
-        self.put(changed)?;
-        self.staged.clear();
-        if swaps { self.sweep() } else { Ok(()) }
+        self.put(Map::from_iter([("record".to_owned(), record.into())]))
     }
 
     /// Changes keys of the index, unless another client has changed it meanwhile.
     fn put(&mut self, changed: Map<String, Value>) -> Result<(), Error> {
         let mut data = self.index["data"].as_object().cloned().unwrap_or_default();
         data.extend(changed);
-        data.retain(|_, value| !value.is_null());
         let label =
             if self.own { self.uid.clone().into() } else { self.index["metadata"]["labels"][LABEL].clone() };
         let mut body = json!({

@@ -21,7 +21,5 @@ pub use store::HubStateStore;
 pub use tenancy::Tenancy;
 pub use watcher::Objects;
 
-pub(crate) use client::JSON;
 pub(crate) use deletion::release;
-pub(crate) use leases::LeaseStore;
 pub(crate) use objects::{Invalid, clashes, loaded};

@@ -33,6 +33,14 @@ impl Hub {
         Ok(Some(Status::read(&object["status"])))
     }
 
+    /// Whether a Sync is ready, as its status says about its present spec.
+    pub(crate) fn is_ready(&self, sync: &Metadata) -> Result<bool, Error> {
+        let Some(object) = self.find(&path(sync))? else { return Ok(false) };
+        let status = Status::read(&object["status"]);
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        Ok(status.is_ready() && status.observed_generation == generation)
+    }
+
     /// Asks something of a Sync. Returns an error message if that is not possible now.
     pub fn request(&self, sync: &Metadata, request: &Request) -> Result<Result<(), String>, Error> {
         let Some(status) = self.status(sync)? else {

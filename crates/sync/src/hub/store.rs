@@ -19,8 +19,6 @@ use crate::state::{Error as StateError, StateStore, Store, SyncState};
 
 /// What the keys of the status of members start with. No revision has such a name.
 const MEMBERS: &str = "members.";
-/// The same for the status of the clusters that is published.
-const PLANNED: &str = "status.";
 
 /// The states of Syncs on an API server; caches are in a folder.
 pub struct HubStateStore {
@@ -103,7 +101,7 @@ impl Store for HubStore<'_> {
 
     fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
         let formers = but.iter().map(|revision| former(revision));
-        Ok(self.memory.forget(&formers.chain([MEMBERS, PLANNED].map(str::to_owned)).collect())?)
+        Ok(self.memory.forget(&formers.chain([MEMBERS.to_owned()]).collect())?)
     }
 
     fn place(&self) -> String {
@@ -124,14 +122,6 @@ impl Store for HubStore<'_> {
             return Ok(());
         }
         Ok(self.memory.write(MEMBERS, text.as_bytes())?)
-    }
-
-    fn planned_status(&self) -> Result<Option<Vec<u8>>, StateError> {
-        self.read(PLANNED)
-    }
-
-    fn publish_status(&mut self, text: Option<&str>) -> Result<(), StateError> {
-        Ok(self.memory.stage(PLANNED, text.map(str::as_bytes))?)
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {

@@ -23,17 +23,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 pub struct Objects {
     known: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// The versions at which [`Objects::changed`] has seen them.
-    seen: Arc<Mutex<BTreeMap<String, Value>>>,
     /// What Syncs may do.
     tenancy: Arc<Tenancy>,
+    /// The labels of the objects; `None` for all.
+    selector: Option<Arc<str>>,
 }
 
 impl Objects {
-    /// Lists the objects of some namespaces (of all, if none is named), and then watches them in threads, which send
-    /// `events`.
-    pub fn follow(hub: &Arc<Hub>, namespaces: &[String], events: &Sender<Event>) -> Result<Self, Error> {
-        let objects = Self::default();
+    /// Lists the objects of some namespaces (of all, if none is named) that a label selector selects, and then watches them
+    /// in threads, which send `events`.
+    pub fn follow(
+        hub: &Arc<Hub>,
+        namespaces: &[String],
+        selector: Option<&str>,
+        events: &Sender<Event>,
+    ) -> Result<Self, Error> {
+        let objects = Self { selector: selector.map(Into::into), ..Self::default() };
         let mut scopes: Vec<Option<String>> = namespaces.iter().cloned().map(Some).collect();
         if scopes.is_empty() {
             scopes.push(None);
@@ -68,25 +73,27 @@ impl Objects {
         found.map(|loaded| loaded.sync.metadata.full_name())
     }
 
-    /// The objects that have changed since the last call, by namespace and name.
-    pub(crate) fn changed(&self) -> Vec<String> {
-        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-        let now: BTreeMap<String, Value> = self
-            .with(|objects| objects.iter().map(|(name, object)| (name.clone(), version(object))).collect());
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = now.iter().filter(|(name, version)| seen.get(*name) != Some(version));
-        let changed = changed.map(|(name, _)| name.clone()).collect();
-        *seen = now;
-        changed
-    }
-
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
         run(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The path of the selected Syncs of a namespace, or of all.
+    fn path(&self, namespace: Option<&str>) -> ApiPath {
+        let version = ApiPath::of_version("federate.dev/v1alpha1");
+        let place = match namespace {
+            Some(namespace) => version.in_namespace(namespace),
+            None => version,
+        };
+        let syncs = place.join("syncs");
+        match &self.selector {
+            Some(selector) => syncs.query("labelSelector", selector),
+            None => syncs,
+        }
+    }
+
     /// Lists everything of a namespace, or of all, again. Returns the version of the list.
     fn list(&self, hub: &Hub, namespace: Option<&str>) -> Result<String, Error> {
-        let list = hub.find(&syncs(namespace))?.ok_or_else(|| {
+        let list = hub.find(&self.path(namespace))?.ok_or_else(|| {
             let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k \
                        deploy/sync`";
             Error::Access(why.to_owned())
@@ -111,7 +118,7 @@ impl Objects {
         let mut pause = PAUSE;
         loop {
             let mut heard = true;
-            let watched = hub.watch(&syncs(namespace), &version, |object, gone| {
+            let watched = hub.watch(&self.path(namespace), &version, |object, gone| {
                 self.with(|objects| {
                     if gone {
                         objects.remove(&name(&object));
@@ -147,16 +154,6 @@ impl Objects {
             }
         }
     }
-}
-
-/// The path of the Syncs of a namespace, or of all.
-fn syncs(namespace: Option<&str>) -> ApiPath {
-    let version = ApiPath::of_version("federate.dev/v1alpha1");
-    let place = match namespace {
-        Some(namespace) => version.in_namespace(namespace),
-        None => version,
-    };
-    place.join("syncs")
 }
 
 fn name(object: &Value) -> String {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::RepoRef;
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{Cluster, ObjectRef};
 use federate_session::Session;
 use federate_sync_api::Apply;
 use federate_sync_api::progress::{ClusterRevisions, Progress, Step, short};
@@ -17,7 +17,8 @@ use crate::backoff::{Backoffs, CauseKind, count};
 use crate::members::{Compared, Members};
 use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
-use crate::round::{Round, RoundError, names};
+use crate::round::{Round, RoundError};
+use crate::selection::{selected_clusters, selected_names};
 use crate::state::SyncState;
 
 /// How long one look at the health of clusters takes at most.
@@ -46,8 +47,9 @@ impl Round<'_> {
         let invalid = |why: String| RoundError::new(Reason::BuildFailed, format!("rollout: {why}"));
         let rollout = &target.rollout.resolve(target.session.repo()).map_err(invalid)?;
         let target = &Target { rollout, repo: target.repo.clone(), ..*target };
-        let stages = rollout.stages(target.session.clusters()).map_err(|why| invalid(why.to_string()))?;
-        let known: BTreeSet<&str> = target.session.clusters().iter().map(|c| c.name.as_ref()).collect();
+        let clusters: Vec<&Cluster> = selected_clusters(self.spec, target.session).collect();
+        let stages = rollout.stages(&clusters).map_err(|why| invalid(why.to_string()))?;
+        let known: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
         state.record.clusters.retain(|name, _| known.contains(name.as_str()));
         for name in known {
             state.record.clusters.entry(name.to_owned()).or_default();
@@ -121,7 +123,6 @@ impl Round<'_> {
                     (cluster.updating, cluster.applied, cluster.failed) = (None, false, None);
                     healthy = true;
                 }
-                Some(cause) if cause.kind == CauseKind::Elsewhere => backoffs.clear(name),
                 Some(cause) if cause.kind == CauseKind::Unhealthy && took < timeout => {
                     cluster.applied = true;
                     backoffs.clear(name);
@@ -173,7 +174,7 @@ impl Round<'_> {
         if self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0) {
             let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
             // Clusters that fail are retried by the next round.
-            let (open, watched) = backoffs.take_open(names(current.0));
+            let (open, watched) = backoffs.take_open(selected_names(self.spec, current.0));
             let _ = self.members(current.0, current.1.cloned(), state).note_unreachable(&watched, backoffs);
             let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
         }
@@ -257,7 +258,7 @@ impl Round<'_> {
     ) -> Result<Compared, RoundError> {
         let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
         let target = state.record.rollout.as_ref().map(|progress| progress.target.clone());
-        for cluster in session.clusters().iter().map(|cluster| cluster.name.to_string()) {
+        for cluster in selected_names(self.spec, session).map(str::to_owned) {
             if only.is_some_and(|only| !only.contains(&cluster)) {
                 continue;
             }

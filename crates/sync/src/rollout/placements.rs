@@ -18,13 +18,14 @@ use federate_sync_api::status::{Reason, RolloutStatus};
 use jiff::Timestamp;
 
 use super::carry_out::{LOOK, PAUSE};
-use super::policies::{count_clusters, groups, note, note_released, objects, open, resources};
+use super::policies::{count_clusters, groups, note, objects, open, resources};
 use crate::backoff::{Backoffs, count};
 use crate::members::Members;
 use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
 use crate::polled::PolledSource;
-use crate::round::{Round, RoundError, names};
+use crate::round::{Round, RoundError};
+use crate::selection::selected_names;
 use crate::state::SyncState;
 
 /// What is carried out.
@@ -82,7 +83,7 @@ impl Round<'_> {
             limited.map(|row| (row.object.to_string(), &row.object)).collect();
         let policies = &mut state.record.policies;
         policies.retain(|key, _| limited.contains_key(key));
-        let known: BTreeSet<&str> = names(session).collect();
+        let known: BTreeSet<&str> = selected_names(self.spec, session).collect();
         for rollout in policies.values_mut() {
             rollout.clusters.retain(|name, _| known.contains(&**name));
         }
@@ -198,7 +199,7 @@ impl Round<'_> {
     ) -> Result<bool, RoundError> {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
         let is_first = pending.is_none();
-        let all = || names(target.session).map(str::to_owned).collect();
+        let all = || selected_names(self.spec, target.session).map(str::to_owned).collect();
         let open = open(&state.record.policies);
         let clusters: BTreeSet<String> = pending.unwrap_or_else(all).union(&open).cloned().collect();
         let now = Instant::now();
@@ -208,11 +209,7 @@ impl Round<'_> {
         self.must_lead()?;
         // Clusters that have failed may lack more.
         let target = &Target { changed: target.changed.filter(|_| is_first), ..target.clone() };
-        let mut changed = self.send_to(state, sessions, target, (&clusters, &open))?;
-        let members = self.members(target.session, target.repo.clone(), state);
-        for (name, released) in members.reported_releases(&open)? {
-            changed |= note_released(&mut state.record.policies, &name, &released);
-        }
+        let changed = self.send_to(state, sessions, target, (&clusters, &open))?;
         // What was released becomes healthy in its own time.
         for name in &open {
             if sessions.clusters.is_unhealthy(name) {
@@ -336,7 +333,7 @@ impl Round<'_> {
         let messages: Vec<String> = steps.iter().filter_map(said).collect();
         if first.is_none() {
             Self::done(state, target.repo.as_ref(), target.name);
-            let clusters = count(target.session.clusters().len(), "cluster");
+            let clusters = count(selected_names(self.spec, target.session).count(), "cluster");
             let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
             return Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&all.join("; ")) });
         }

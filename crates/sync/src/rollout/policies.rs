@@ -162,44 +162,6 @@ pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) 
     awaiting
 }
 
-/// What policies have released to clusters, as digests.
-pub(crate) fn releases(policies: &PolicyRollouts) -> BTreeMap<String, String> {
-    let mut releases: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (key, rollout) in policies {
-        for (name, ClusterRollout { revision, leaving, since, .. }) in &rollout.clusters {
-            let release = format!("{key} {revision} {leaving} {since:?}");
-            releases.entry(name.to_string()).or_default().push(release);
-        }
-    }
-    releases.into_iter().map(|(name, all)| (name, digest(all.iter().map(String::as_bytes)))).collect()
-}
-
-/// What became of resources that were released to a cluster, by policy; `None` where they are gone.
-pub(crate) type Released = BTreeMap<String, Option<ClusterRollout>>;
-
-/// What became of resources that were released to a cluster, as two states of it show.
-pub(crate) fn released(before: &PolicyRollouts, after: &PolicyRollouts, cluster: &str) -> Released {
-    let of = |policies: &PolicyRollouts, key: &String| policies.get(key)?.clusters.get(cluster).cloned();
-    let open = before.keys().filter(|key| of(before, key).is_some_and(|cluster| cluster.is_open()));
-    open.map(|key| (key.clone(), of(after, key))).collect()
-}
-
-/// Notes what another replica reports about a cluster. Returns whether that is news.
-pub(crate) fn note_released(policies: &mut PolicyRollouts, cluster: &str, released: &Released) -> bool {
-    let mut changed = false;
-    for (key, now) in released {
-        let Some(rollout) = policies.get_mut(key) else { continue };
-        let Some(known) = rollout.clusters.get_mut(cluster).filter(|known| known.is_open()) else { continue };
-        match now {
-            None if known.leaving => drop(rollout.clusters.remove(cluster)),
-            Some(now) if now != known => known.clone_from(now),
-            _ => continue,
-        }
-        changed = true;
-    }
-    changed
-}
-
 /// The digests of what a session renders for policies.
 pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMap<String, PolicyResources> {
     let mut texts: BTreeMap<&ObjectRef, Vec<(String, &[ClusterName])>> = BTreeMap::new();

@@ -9,6 +9,7 @@ use federate_sync_api::record::Accepted;
 
 use crate::opened::rendering;
 use crate::round::{Round, RoundError};
+use crate::selection::selected_clusters;
 use crate::state::SyncState;
 
 impl Round<'_> {
@@ -37,13 +38,13 @@ impl Round<'_> {
             let known = state.record.clusters.get(cluster.name.as_ref());
             known.is_some_and(|known| known.revision.as_deref() == Some(tip) && !known.stale)
         };
-        if is_rendered || (running.is_none() && session.clusters().iter().all(is_there)) {
+        if is_rendered || (running.is_none() && selected_clusters(self.spec, session).all(is_there)) {
             return Ok(Some(rendering));
         }
         if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {
             // The Sync had no rollout before: what it has done, it has done everywhere.
             let revision = Some(before.tip.clone()).filter(|_| before.rendering.is_none());
-            for cluster in session.clusters() {
+            for cluster in selected_clusters(self.spec, session) {
                 let cluster_revision = ClusterRevision { revision: revision.clone(), ..Default::default() };
                 state.record.clusters.insert(cluster.name.to_string(), cluster_revision);
             }

@@ -1,12 +1,11 @@
-//! `federate sync --shared` over a `KubeFleet` repo: the leader decides by update runs and rolling strategies which cluster
-//! is next, every replica sends to its own clusters, and a new leader goes on where the former one was.
+//! `federate sync` over a `KubeFleet` repo: update runs and rolling strategies decide which cluster is next, and a process
+//! that takes over goes on where the former one was.
 
 use serde_json::{Value, json};
 
 use crate::sandbox::config;
-use crate::sync_objects::{Hub, until};
+use crate::sync_objects::{Hub, Running, until};
 use crate::sync_rollout::A;
-use crate::sync_shared::{Replicas, divided, is_ready, leader, reconcile};
 
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
 const MEMBERS: [&str; 6] = ["m1", "m2", "m3", "m4", "m5", "m6"];
@@ -72,50 +71,57 @@ pub(crate) fn approve(hub: &Hub, run: &str) {
     hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/approve": asked()}}}));
 }
 
+fn is_ready(hub: &Hub) -> bool {
+    let ready = hub.ready("web");
+    ready["status"] == "True" && ready["message"].as_str().unwrap_or_default().contains("applied")
+}
+
+fn reconcile(hub: &Hub, time: &str) {
+    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": time}}}));
+}
+
 #[test]
-fn a_new_leader_goes_on_with_an_update_run() {
+fn a_standby_goes_on_with_an_update_run() {
     let hub = hub(&json!({"type": "External"}));
     push(&hub, "first", "1");
-    let mut replicas = Replicas::start(&hub, 3);
-    until("three replicas share the lanes", || divided(&hub, 3));
+    let short = "--leader-election-lease-duration 5";
+    let former = Running::with(&hub, short, "former");
     hub.create(&hub.sync("web", &json!({"interval": "5s", "apply": {"pruneLimit": 100}})));
     approve(&hub, "first");
     until("the first run is over", || values(&hub) == ["1"; 6].map(str::to_owned));
-    until("the Sync is ready", || is_ready(&hub, "applied"));
-
+    until("the Sync is ready", || is_ready(&hub));
     push(&hub, "second", "2");
     reconcile(&hub, "2");
     until("the canary is updated", || values(&hub)[0] == "2");
     assert_eq!(values(&hub)[1..], ["1"; 5].map(str::to_owned), "the others wait");
     // The leader is killed while the run waits for a person, and the next one in the middle of a stage.
-    replicas.kill_holder(&leader(&hub));
-    replicas.add();
+    let standby = Running::with(&hub, short, "standby");
+    former.end("-KILL");
     approve(&hub, "second");
     until("a cluster of the stage is updated", || values(&hub)[1..].iter().any(|value| value == "2"));
-    let before = leader(&hub);
-    replicas.kill_holder(&before);
-    until("another one leads", || leader(&hub) != before);
+    standby.end("-KILL");
+    let last = Running::with(&hub, short, "last");
     until("the run is over", || values(&hub) == ["2"; 6].map(str::to_owned));
-    until("the Sync is ready", || is_ready(&hub, "applied"));
+    until("the Sync is ready", || is_ready(&hub));
     assert_eq!(hub.status("web")["clusters"]["ready"], 6);
+    drop(last);
 }
 
 #[test]
-fn rolling_strategies_are_shared_too() {
+fn rolling_strategies_are_carried_out() {
     let limits = json!({"maxUnavailable": 2, "maxSurge": 1, "unavailablePeriodSeconds": 1});
     let hub = hub(&json!({"type": "RollingUpdate", "rollingUpdate": limits}));
     hub.sandbox.write("a.yaml", &config("a", "1"));
     hub.push("first");
-    let replicas = Replicas::start(&hub, 2);
-    until("two replicas share the lanes", || divided(&hub, 2));
+    let running = Running::start(&hub, "log");
     hub.create(&hub.sync("web", &json!({"rollout": {"byPlacements": true}})));
-    until("the Sync is ready", || is_ready(&hub, "applied"));
+    until("the Sync is ready", || is_ready(&hub));
     for value in ["2", "3"] {
         hub.sandbox.write("a.yaml", &config("a", value));
         hub.push("next");
         reconcile(&hub, value);
         until("all clusters are updated", || values(&hub).iter().all(|found| found == value));
-        until("the Sync is ready", || is_ready(&hub, "applied"));
+        until("the Sync is ready", || is_ready(&hub));
     }
-    drop(replicas);
+    drop(running);
 }
