@@ -266,8 +266,8 @@ pub struct Dependency {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSelection {
     /// The names of clusters.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub names: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// The labels that clusters have in the inventory. An empty selector selects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<Selector>,
@@ -372,7 +372,7 @@ impl ClusterSelection {
             let selector = selector.to_label_selector();
             selector.invalid().is_none() && selector.matches(&cluster.labels)
         });
-        by_labels || self.names.contains(cluster.name.as_ref())
+        by_labels || self.names.iter().any(|name| **name == *cluster.name)
     }
 
     /// What is wrong with it, whatever the clusters are.

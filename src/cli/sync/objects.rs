@@ -58,7 +58,7 @@ pub(super) struct ObjectArgs {
     /// Only run the Sync objects with these labels (`shard=a`, `!shard`)
     ///
     /// Several installations divide Syncs by label, each with its own Lease, as Flux's controllers do.
-    #[arg(long, value_name = "SELECTOR", conflicts_with = "files")]
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "files", hide_short_help = true)]
     watch_label_selector: Option<String>,
 
     /// Removed: use --watch-label-selector and `spec.clusters`
@@ -70,7 +70,7 @@ pub(super) struct ObjectArgs {
     default_service_account: Option<String>,
 
     /// Refuse Syncs that name objects of other namespaces
-    #[arg(long, conflicts_with = "files")]
+    #[arg(long, conflicts_with = "files", hide_short_help = true)]
     no_cross_namespace_refs: bool,
 
     /// Trust the Syncs of these namespaces with credentials that are not theirs
