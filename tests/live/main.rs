@@ -44,6 +44,7 @@ mod snapshot_hubs;
 mod snapshot_recorded;
 mod sync;
 mod sync_app;
+mod sync_deletion;
 mod sync_divided;
 mod sync_failover;
 mod sync_inventory;

@@ -376,6 +376,8 @@ fn the_loop_follows_objects_annotations_and_deletion() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28", "a suspended Sync does nothing");
 
+    hub.patch("web", &json!({"spec": {"suspend": false}}));
+    until("it goes on", || image(&hub.sandbox, "m1") == "nginx:1.29");
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
     until("the Sync is gone", || !hub.sandbox.has("hub", &format!("{SYNCS}/web")));
     assert!(!hub.sandbox.has("m1", WEB) && !hub.sandbox.has("m2", WEB), "the objects went first");

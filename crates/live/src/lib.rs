@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::readiness::Readiness;
 use federate_engine::actions::cluster::Decided;
+use federate_engine::actions::inventory::Members;
 use federate_engine::actions::listed::ListedObject;
 use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
@@ -180,6 +181,10 @@ pub struct ApplyOptions<'h> {
     pub fence: Option<Fence>,
     /// What was begun to be read before it was known what is desired.
     pub early: Option<&'h EarlyReads>,
+    /// What is known to be in the `ApplySet`, besides what its parent says.
+    pub contents: Option<&'h Members>,
+    /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
+    pub ends: bool,
     /// Receives the progress.
     pub progress: &'h dyn Progress,
 }

@@ -46,6 +46,9 @@ pub(super) struct Parent<'p> {
     moved: Option<(ApiPath, String, String)>,
     /// Its uid, once it exists.
     pub(super) uid: Option<String>,
+    /// Whether it is deleted when everything is done: nothing is in the set, and nothing is on its way out. Its uid and
+    /// resource version.
+    ends: Option<(String, String)>,
 }
 
 /// Refuses an `ApplySet` of another repo, and returns a warning for each other `ApplySet` of this repo.
@@ -109,12 +112,18 @@ impl<'p> Parent<'p> {
             (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
         });
         let uid = parent.map(|parent| text(parent, "uid"));
+        let is_last = options.ends && gone.is_empty() && members == Members::default();
+        let ends =
+            parent.filter(|_| is_last).map(|parent| (text(parent, "uid"), text(parent, "resourceVersion")));
         let plan = options.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
-        Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid }
+        Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
     }
 
     /// Records the old and the new members.
     pub(super) async fn announce(&mut self, client: &Client) -> Result<(), Error> {
+        if self.ends.is_some() {
+            return Ok(());
+        }
         let there = self.there.clone().unwrap_or_default();
         // The commit runs when all of its objects are applied.
         let revision = there.repo.and_then(|repo| repo.revision);
@@ -125,6 +134,12 @@ impl<'p> Parent<'p> {
 
     /// Records the members that remain.
     pub(super) async fn complete(&mut self, client: &Client) -> Result<(), Error> {
+        if let Some((uid, version)) = self.ends.take() {
+            client
+                .find(&deletion(&parent_path(self.options.inventory), "Background", &uid, &version))
+                .await?;
+            return Ok(());
+        }
         let then = self.then.clone();
         self.write(client, then).await?;
         if let Some((path, uid, version)) = self.moved.take() {

@@ -111,6 +111,7 @@ pub(super) async fn read(
     }
     let members =
         parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
+    let members = options.contents.map_or_else(|| members.clone(), |more| members.and(more));
     let parent = parents.pop().flatten();
     if options.narrow {
         return narrow(client, desired, options, parent).await;

@@ -137,6 +137,8 @@ async fn member(
         wait: None,
         interrupt: None,
         fence: None,
+        contents: None,
+        ends: false,
         early: None,
         progress: &NoProgress,
     };

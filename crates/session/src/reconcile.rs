@@ -363,8 +363,10 @@ impl<'r> Reconciler<'r> {
             desired: &self.desired,
             rules: &rules,
             prune: self.options.prune.as_ref(),
+            // Where everything goes, it does not matter what is rendered.
             incomplete: self.options.only.is_some()
-                || federate_engine::any_error(&self.session.findings_for(Destination::Clusters)),
+                || (!matches!(self.options.purpose, Purpose::Remove)
+                    && federate_engine::any_error(&self.session.findings_for(Destination::Clusters))),
             drift: drift.as_ref(),
         })
     }

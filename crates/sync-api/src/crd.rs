@@ -94,7 +94,7 @@ fn schema<T: schemars::JsonSchema>() -> Value {
 fn structure(schema: &mut Value) {
     if let Some(map) = schema.as_object_mut() {
         map.values_mut().for_each(structure);
-        for unknown in ["$schema", "components", "title"] {
+        for unknown in ["$schema", "components", "title", "uniqueItems"] {
             // A property may be called so.
             if map.get(unknown).is_some_and(|value| unknown != "title" || value.is_string()) {
                 map.remove(unknown);

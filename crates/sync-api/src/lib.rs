@@ -7,6 +7,7 @@
 mod clock;
 mod crd;
 mod interval;
+pub mod inventory;
 pub mod progress;
 pub mod record;
 pub mod rollout;
@@ -18,7 +19,7 @@ pub use crd::crd;
 pub use interval::Interval;
 pub use source::{Reference, Source, Verify, VerifyMode};
 pub use sync::{
-    Adopt, ApiVersion, Apply, Commit, DeletionPolicy, Dependency, Drift, DriftMode, HubInventory,
-    InventorySource, Kind, KubeConfig, Meta, Metadata, Notification, NotificationType, SecretKeyRef,
-    SecretRef, Spec, Sync,
+    Adopt, ApiVersion, Apply, ClusterSelection, Commit, DeletionPolicy, Dependency, Drift, DriftMode,
+    HubInventory, InventorySource, Kind, KubeConfig, Meta, Metadata, Notification, NotificationType,
+    SecretKeyRef, SecretRef, Spec, Sync,
 };

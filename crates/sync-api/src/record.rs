@@ -10,7 +10,7 @@ use federate_dialect::PolicyRollouts;
 
 use crate::progress::{ClusterRevisions, Progress};
 use crate::status::Status;
-use crate::{ApiVersion, Kind, Metadata, Sync};
+use crate::{ApiVersion, Kind, Metadata, Spec, Sync};
 
 /// The record of a Sync.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,10 @@ pub struct Record {
     /// What clusters have of policies that limit how they are updated.
     #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
     pub policies: PolicyRollouts,
+    /// The spec that was carried out last. A Sync whose spec has become invalid is deleted by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub valid_spec: Option<Box<Spec>>,
 }
 
 /// What is kept of a [`Record`] where the API server has the rest, as the object and its status.
@@ -51,6 +55,8 @@ struct Stored {
     clusters: ClusterRevisions,
     #[serde(default)]
     policies: PolicyRollouts,
+    #[serde(default)]
+    valid_spec: Option<Box<Spec>>,
 }
 
 /// The metadata of a Sync, with the number of its spec.
@@ -120,6 +126,7 @@ impl Record {
             rollout: None,
             clusters: ClusterRevisions::new(),
             policies: PolicyRollouts::new(),
+            valid_spec: None,
         }
     }
 
@@ -135,6 +142,7 @@ impl Record {
             rollout: None,
             clusters: ClusterRevisions::new(),
             policies: PolicyRollouts::new(),
+            valid_spec: None,
         }
     }
 
@@ -156,6 +164,7 @@ impl Record {
             rollout: self.rollout.clone(),
             clusters: self.clusters.clone(),
             policies: self.policies.clone(),
+            valid_spec: self.valid_spec.clone(),
         };
         serde_json::to_string(&stored).unwrap_or_default()
     }
@@ -165,7 +174,7 @@ impl Record {
         if let Ok(stored) = serde_json::from_str::<Stored>(stored) {
             (self.spec, self.accepted) = (stored.spec, stored.accepted);
             (self.rollout, self.clusters) = (stored.rollout, stored.clusters);
-            self.policies = stored.policies;
+            (self.policies, self.valid_spec) = (stored.policies, stored.valid_spec);
         }
     }
 

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::inventory::AppliedInventory;
+
 /// Rounds that the history keeps.
 const HISTORY: usize = 10;
 /// Failing clusters that are shown with their messages.
@@ -53,6 +55,9 @@ pub struct Status {
     /// What is left behind in clusters.
     #[serde(skip_serializing_if = "OrphanCounts::is_empty")]
     pub orphans: OrphanCounts,
+    /// The clusters in which the Sync manages objects. Deletion goes by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<AppliedInventory>,
     /// The last rounds that did something, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
@@ -87,13 +92,16 @@ pub struct Branch {
 }
 
 /// What is left behind in clusters, all clusters together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OrphanCounts {
     /// Objects of the Sync that are no longer rendered, and stay.
     pub objects: usize,
     /// Other `ApplySet`s of the same folder of the repository, which are no longer applied.
     pub apply_sets: usize,
+    /// The clusters that have left the inventory, or `spec.clusters`, while they have objects of the Sync.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<String>,
 }
 
 impl OrphanCounts {

@@ -72,6 +72,8 @@ pub struct Meta {
     pub approve: BTreeSet<String>,
     /// The value of the annotation `federate.dev/abort`: the revision whose rollout is aborted.
     pub abort: Option<String>,
+    /// The values of the annotation `federate.dev/forget`: clusters that have left, whose objects are given up.
+    pub forget: BTreeSet<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -313,6 +315,10 @@ pub struct Apply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub prune_limit: Option<u8>,
+    /// Whether the Sync's objects are deleted in clusters that leave the inventory, or `clusters`. They stay by default, and
+    /// `status.orphans` names the clusters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prune_clusters: bool,
     /// Whether a round waits, up to `timeout`, until everything is healthy.
     #[serde(default)]
     pub wait: bool,
@@ -390,14 +396,17 @@ impl Meta {
     pub fn of(metadata: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let annotation = |name: &str| text(&metadata["annotations"][format!("federate.dev/{name}")]);
-        let approve = annotation("approve").unwrap_or_default();
-        let approve = approve.split([',', ' ']).filter(|token| !token.is_empty()).map(str::to_owned);
+        let list = |name: &str| -> BTreeSet<String> {
+            let text = annotation(name).unwrap_or_default();
+            text.split([',', ' ']).filter(|token| !token.is_empty()).map(str::to_owned).collect()
+        };
         Self {
             uid: text(&metadata["uid"]).unwrap_or_default(),
             generation: metadata["generation"].as_i64().unwrap_or(1),
             created: text(&metadata["creationTimestamp"]).unwrap_or_default(),
             requested_at: annotation("requestedAt"),
-            approve: approve.collect(),
+            approve: list("approve"),
+            forget: list("forget"),
             abort: annotation("abort"),
             deleting: metadata["deletionTimestamp"].is_string(),
         }

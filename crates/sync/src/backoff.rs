@@ -113,10 +113,10 @@ impl Backoffs {
         self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
     }
 
-    /// What is left behind in all clusters.
-    pub(crate) fn orphans(&self) -> OrphanCounts {
+    /// Counts what is left behind in all clusters.
+    pub(crate) fn count_orphans(&self, counts: &mut OrphanCounts) {
         let sum = |number: fn(&Orphans) -> usize| self.orphans.values().map(number).sum();
-        OrphanCounts { objects: sum(|of| of.objects), apply_sets: sum(|of| of.apply_sets) }
+        (counts.objects, counts.apply_sets) = (sum(|of| of.objects), sum(|of| of.apply_sets));
     }
 
     /// Notes what drifted in a cluster; `None` if nothing did.

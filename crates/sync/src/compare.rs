@@ -66,6 +66,7 @@ impl Round<'_> {
         }
         let session = self.accepted(state, sessions, opened)?;
         self.must_lead()?;
+        self.note_inventory(state, &session);
         let repo = self.repo(opened);
         let members = self.members(&session, repo.clone(), state);
         sessions.clusters.compares(Duration::ZERO);

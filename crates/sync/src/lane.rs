@@ -5,10 +5,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use federate_kubernetes::finding::list;
 use federate_live::Interrupt;
+use federate_repo::EmptySource;
+use federate_session::{Options, Session};
 use federate_sync_api::Spec;
 use federate_sync_api::record::Record;
-use federate_sync_api::status::Reason;
+use federate_sync_api::status::{Reason, Status};
+use jiff::Timestamp;
 
 use crate::SessionCache;
 use crate::backoff;
@@ -22,7 +26,7 @@ use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Outcome};
 use crate::run;
-use crate::state::StateStore;
+use crate::state::{StateStore, SyncState};
 use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
@@ -33,6 +37,9 @@ const QUIET: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const GATHER: Duration = Duration::from_millis(200);
+
+/// How soon a Sync is looked at again whose objects are still being deleted.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How soon clusters are compared again if the state could not be read.
 const REREAD: Duration = Duration::from_secs(5);
@@ -132,7 +139,7 @@ impl Lane<'_> {
             memory.requested = asked;
             memory.sessions.forget_comparisons();
         }
-        let begun = Instant::now();
+        let (begun, time) = (Instant::now(), Timestamp::now());
         let (outcome, record) = self.round(loaded, &mut memory.sessions, &memory.interrupt);
         let status = record.as_ref().map(|record| &record.status);
         let revision = status.and_then(|status| status.last_attempted_revision.clone());
@@ -146,6 +153,7 @@ impl Lane<'_> {
         }
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
         self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
+        self.report_left(loaded, status, time);
         self.report_fights(loaded, memory);
         metrics.observe(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.show(loaded, record.as_ref(), &memory.sessions.clusters);
@@ -295,21 +303,78 @@ impl Lane<'_> {
         let mut state = self.shared.states.state(loaded)?;
         let unready = if deleting { None } else { self.find_unready(loaded)? };
         let outcome = match (deleting, unready) {
-            (true, _) => {
-                let outcome = if loaded.sync.deletes() {
-                    round::remove(loaded, &mut state, &mut sessions.clusters, env)
-                } else {
-                    Outcome::done("the objects in member clusters stay where they are")
-                };
-                if let Some(hub) = hub.filter(|_| outcome.is_ready()) {
-                    hub::release(hub, &loaded.sync)?;
-                }
-                outcome
-            }
+            (true, _) => self.delete(loaded, &mut state, sessions)?,
             (false, Some(on)) => round::waits(&mut state, &on),
             (false, None) => round::run(loaded, &mut state, sessions, env, Some(interrupt)),
         };
         Ok((outcome, state.record))
+    }
+}
+
+impl Lane<'_> {
+    /// Deletes the objects of a Sync that is being deleted, if it asks for that, and lets it go.
+    fn delete(
+        &self,
+        loaded: &Loaded,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<Outcome, crate::state::Error> {
+        let sync = &loaded.sync;
+        let mut outcome = match sync.deletes() {
+            true if sync.spec.suspend => {
+                Outcome::done("the Sync is suspended: the objects in member clusters stay where they are")
+            }
+            true => round::delete(loaded, state, self.shared.env),
+            false => Outcome::done("the objects in member clusters stay where they are"),
+        };
+        let Some(hub) = self.shared.hub else { return Ok(outcome) };
+        if outcome.is_progressing() {
+            sessions.resume = Some(Instant::now() + LOOK);
+        } else if !outcome.is_ready() && self.lost_credentials(hub, loaded)? {
+            // They went with the namespace, and do not come back.
+            let inventory = state.record.status.inventory.take().unwrap_or_default();
+            let clusters: Vec<&str> =
+                inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+            let message = format!(
+                "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
+                list(&clusters, 20)
+            );
+            tracing::error!(sync = self.name, "{message}");
+            hub.event(loaded, ("ObjectsLeftBehind", true), &message, None);
+            outcome = Outcome::done(&message);
+        }
+        if outcome.is_ready() {
+            hub::release(hub, &sync.metadata)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
+    fn lost_credentials(&self, hub: &Hub, loaded: &Loaded) -> Result<bool, hub::Error> {
+        let nothing = Session::open(&EmptySource, Options::new(self.shared.env.dialects));
+        let reaches = self.shared.env.world.access(loaded, &nothing).is_ok();
+        Ok(!reaches && hub.is_terminating(&loaded.sync.metadata.namespace)?)
+    }
+
+    /// Reports the clusters that have left in a round that began at a time.
+    fn report_left(&self, loaded: &Loaded, status: Option<&Status>, begun: Timestamp) {
+        let clusters = status.and_then(|status| status.inventory.as_ref()).map(|known| &known.clusters);
+        let left =
+            clusters.into_iter().flatten().filter(|cluster| cluster.left.is_some_and(|at| at >= begun));
+        let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
+        if left.is_empty() {
+            return;
+        }
+        let message = format!(
+            "{} left the inventory and still {} objects of the Sync: `apply.pruneClusters` deletes them, and the annotation \
+             federate.dev/forget gives them up",
+            list(&left, 20),
+            if left.len() == 1 { "has" } else { "have" }
+        );
+        tracing::warn!(sync = self.name, "{message}");
+        if let Some(hub) = self.shared.hub {
+            hub.event(loaded, ("ClusterLeft", true), &message, None);
+        }
     }
 }
 

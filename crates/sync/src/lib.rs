@@ -10,6 +10,7 @@ mod board;
 mod changed;
 mod compare;
 pub mod credentials;
+mod deletion;
 pub mod environment;
 mod fights;
 mod files;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::cluster::Prune;
+use federate_engine::actions::cluster::{BEING_DELETED, Prune};
+use federate_engine::actions::inventory::Members as ApplySetContents;
 use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::finding::list;
@@ -16,9 +17,10 @@ use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, St
 use federate_sync_api::{Adopt, Apply, DriftMode};
 
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
+use crate::deletion::DeletionResult;
 use crate::environment::Environment;
 use crate::read::Loaded;
-use crate::round::{RoundError, names};
+use crate::round::RoundError;
 use crate::selection::selected_names;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -43,6 +45,15 @@ pub(crate) struct Members<'m> {
     pub(crate) also: bool,
     /// What ends waiting for health early; `None` if nothing can.
     pub(crate) interrupt: Option<Interrupt>,
+}
+
+/// What is done with which `ApplySet`.
+struct Reconciliation<'r> {
+    set: &'r Inventory,
+    /// What is known to be in it, besides what its parent says.
+    contents: Option<&'r ApplySetContents>,
+    dry_run: Option<DryRun>,
+    wait: Option<Duration>,
 }
 
 /// The clusters that were compared, and whether anything was found in each.
@@ -75,7 +86,8 @@ impl Members<'_> {
     ) -> Result<Actions, RoundError> {
         let purpose = Purpose::Apply { adopt: apply.adopt.map(rule), force: apply.force, replace: false };
         let clusters = self.due(backoffs, |name| only.contains(name));
-        let actions = self.reconcile(purpose, &clusters, (None, wait), backoffs)?;
+        let what = Reconciliation { set: &self.apply_set(), contents: None, dry_run: None, wait };
+        let actions = self.reconcile(purpose, &clusters, &what, backoffs)?;
         self.log(&actions, "applied");
         self.note(&actions, backoffs, true);
         for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
@@ -95,7 +107,8 @@ impl Members<'_> {
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
         let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
-        let actions = self.reconcile(purpose, &clusters, (dry_run, None), backoffs)?;
+        let what = Reconciliation { set: &self.apply_set(), contents: None, dry_run, wait: None };
+        let actions = self.reconcile(purpose, &clusters, &what, backoffs)?;
         self.log(&actions, if correct { "put back" } else { "drifted" });
         self.note(&actions, backoffs, false);
         if correct {
@@ -165,17 +178,38 @@ impl Members<'_> {
         Ok(())
     }
 
-    /// Deletes everything that the Sync manages.
-    pub(crate) fn remove(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<(), RoundError> {
-        // Whatever failed before, each round tries all of them.
-        let clusters: Vec<String> = names(self.session).map(str::to_owned).collect();
-        for name in &clusters {
-            backoffs.note_drift(name, None);
-        }
-        let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), backoffs)?;
+    /// Deletes the members of an `ApplySet` in some clusters, and its parent where none of them is left.
+    pub(crate) fn delete(
+        &self,
+        set: &Inventory,
+        contents: &ApplySetContents,
+        clusters: &[String],
+    ) -> Result<DeletionResult, RoundError> {
+        let what = Reconciliation { set, contents: Some(contents), dry_run: None, wait: None };
+        let actions = self.reconcile(Purpose::Remove, clusters, &what, &Backoffs::default())?;
         self.log(&actions, "deleted");
-        self.note(&actions, backoffs, false);
-        self.end(backoffs, status)
+        let is_deleted = |action: &&Action| {
+            (action.action == ActionKind::Delete && action.outcome == Outcome::Done)
+                || action.reason.as_deref() == Some(BEING_DELETED)
+        };
+        let mut result = DeletionResult {
+            terminating: actions.actions.iter().filter(is_deleted).count(),
+            failed: Vec::new(),
+        };
+        let lines = errors(&actions, false);
+        for name in clusters {
+            let prefix = format!("{name}: ");
+            if let Some(why) = lines.iter().find_map(|line| line.strip_prefix(&prefix)) {
+                result.failed.push((name.clone(), self.with_other_sync(why.to_owned())));
+            }
+        }
+        Ok(result)
+    }
+
+    /// The `ApplySet` of the Sync.
+    fn apply_set(&self) -> Inventory {
+        let (namespace, name) = self.loaded.sync.apply_set();
+        Inventory { namespace, name }
     }
 
     /// The clusters whose turn it is.
@@ -189,25 +223,25 @@ impl Members<'_> {
         &self,
         purpose: Purpose,
         clusters: &[String],
-        (dry_run, wait): (Option<DryRun>, Option<Duration>),
+        what: &Reconciliation<'_>,
         backoffs: &Backoffs,
     ) -> Result<Actions, RoundError> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
         let options = ServerOptions {
-            dry_run,
-            wait,
+            dry_run: what.dry_run,
+            wait: what.wait,
             interrupt: self.interrupt.clone(),
             remember: None,
             without_memory: false,
             check_access: false,
             fence: self.env.world.fence(),
             early: None,
+            contents: what.contents,
             progress: &Silent,
         };
-        let (namespace, name) = self.loaded.sync.apply_set();
-        let inventory = Inventory { namespace, name };
+        let inventory = what.set.clone();
         let apply = self.loaded.sync.spec.apply.as_ref();
         let limit =
             apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
@@ -327,7 +361,7 @@ impl Members<'_> {
             err_applied: of_kind(CauseKind::Failed),
             ..ClusterCounts::default()
         });
-        status.orphans = backoffs.orphans();
+        backoffs.count_orphans(&mut status.orphans);
         let shown = failing.iter().take(SHOWN);
         let shown = shown
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });

@@ -215,7 +215,13 @@ impl Metrics {
             self.revision(name, revision);
         }
         self.moved.get_or_create(&own()).set(gauge(status.replicas_moved));
-        for (kind, count) in [("object", status.orphans.objects), ("applySet", status.orphans.apply_sets)] {
+        let orphans = &status.orphans;
+        let counts = [
+            ("object", orphans.objects),
+            ("applySet", orphans.apply_sets),
+            ("cluster", orphans.clusters.len()),
+        ];
+        for (kind, count) in counts {
             self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
         }
         if let Some(counts) = status.clusters {

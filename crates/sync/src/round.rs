@@ -19,7 +19,6 @@ use federate_sync_api::rollout::Rollout;
 use federate_sync_api::status::{Branch, Reason};
 use federate_sync_api::{Apply, Spec};
 
-use crate::backoff::Backoffs;
 use crate::environment::Environment;
 use crate::members::Members;
 use crate::observed::Observed;
@@ -43,7 +42,11 @@ pub fn run(
 ) -> Outcome {
     state.record.follow_clock(Timestamp::now());
     cache.select(&loaded.sync.spec.source.paths);
-    let ended = Round { loaded, spec: &loaded.sync.spec, env, interrupt }.work(state, cache);
+    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt };
+    let ended = round.work(state, cache);
+    if ended.is_ok() {
+        round.prune_clusters(state);
+    }
     end(state, outcome_of(ended, cache))
 }
 
@@ -55,15 +58,11 @@ fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outco
     })
 }
 
-/// Deletes what a Sync manages in member clusters.
-pub(crate) fn remove(
-    loaded: &Loaded,
-    state: &mut SyncState<'_>,
-    backoffs: &mut Backoffs,
-    env: &Environment<'_>,
-) -> Outcome {
+/// Deletes what a Sync manages in member clusters. The record is not written: the namespace may be going, and its memory
+/// with it.
+pub(crate) fn delete(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
     let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt: None };
-    let outcome = round.remove(state, backoffs).unwrap_or_else(|stop| {
+    let outcome = round.delete_all(state).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             Reason::Progressing => "",
             _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
@@ -71,7 +70,12 @@ pub(crate) fn remove(
         let message = stop.message + way_out;
         Outcome { reason: stop.reason, message: plain(&message), drift: None }
     });
-    end(state, outcome)
+    let status = &mut state.record.status;
+    status.end(outcome.reason, &outcome.message, Timestamp::now());
+    match state.save_status() {
+        Ok(()) => outcome,
+        Err(error) => Outcome::failed(&error),
+    }
 }
 
 /// Puts a round off until another Sync is ready.
@@ -135,24 +139,6 @@ impl Round<'_> {
         state.record.status.begin(&format!("carrying out {name}"), Timestamp::now());
         state.save()?;
         self.carry_out(state, sessions, &polled)
-    }
-
-    /// Deletes what the Sync manages in all clusters of its source's inventory.
-    fn remove(&self, state: &mut SyncState<'_>, backoffs: &mut Backoffs) -> Result<Outcome, RoundError> {
-        // Whatever was done before, this round has work to do.
-        let (accepted, mut sessions) = (state.record.accepted.take(), SessionCache::new(self.env.dialects));
-        sessions.select(&self.spec.source.paths);
-        let polled = self.poll(state, &mut sessions);
-        state.record.accepted = accepted;
-        let Some(polled) = polled? else { return Ok(unchanged(state)) };
-        let session = sessions.take(&polled.opened, None);
-        self.must_lead()?;
-        if let Some(stop) = Self::refuses(&session, None, None, federate_session::Destination::Files) {
-            return Err(stop);
-        }
-        let members = self.members(&session, self.repo(&polled.opened), state);
-        members.remove(backoffs, &mut state.record.status)?;
-        Ok(Outcome::done("deleted everything that the Sync managed"))
     }
 
     /// Checks that no other process has taken over while this one was paused.
@@ -256,6 +242,7 @@ impl Round<'_> {
         let repo = self.repo(opened);
         let before = state.record.accepted.as_ref();
         let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
+        self.note_inventory(state, &session);
         self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.observed.as_ref()))?;
         sessions.clusters.keep(&selected_names(self.spec, &session).collect());
         let mut said =
@@ -388,6 +375,7 @@ impl Round<'_> {
     ) -> Result<Outcome, RoundError> {
         let session = self.accepted(state, sessions, opened)?;
         self.must_lead()?;
+        self.note_inventory(state, &session);
         let repo = self.repo(opened);
         let backoffs = &mut sessions.clusters;
         let (cache, tip) =

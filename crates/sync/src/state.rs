@@ -101,6 +101,11 @@ pub(crate) trait Store {
 
     /// Writes the record, if it has changed.
     fn save(&mut self, record: &Record) -> Result<(), Error>;
+
+    /// Writes only the status of the record, where it is kept by itself.
+    fn save_status(&mut self, record: &Record) -> Result<(), Error> {
+        self.save(record)
+    }
 }
 
 /// The state of one Sync.
@@ -209,6 +214,11 @@ impl<'s> SyncState<'s> {
     /// Writes the record, if it has changed.
     pub fn save(&mut self) -> Result<(), Error> {
         self.store.save(&self.record)
+    }
+
+    /// Writes only the status of the record, where it is kept by itself.
+    pub(crate) fn save_status(&mut self) -> Result<(), Error> {
+        self.store.save_status(&self.record)
     }
 }
 

@@ -118,7 +118,14 @@ fn valid(
     for read in objects.all() {
         match read {
             Ok(loaded) => syncs.push(loaded),
-            Err(wrong) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
+            Err(wrong) => match states.last_valid(&wrong) {
+                Ok(Some(loaded)) => syncs.push(loaded),
+                Ok(None) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
+                Err(error) => {
+                    tracing::warn!(sync = wrong.metadata.full_name(), %error, "the Sync cannot be deleted yet");
+                    invalid.insert(wrong.metadata.full_name(), wrong);
+                }
+            },
         }
     }
     for wrong in hub::clashes(&mut syncs) {

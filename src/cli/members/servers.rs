@@ -69,6 +69,7 @@ impl Servers<'_> {
             without_memory,
             check_access: self.check_access,
             fence: None,
+            contents: None,
             early,
             progress: &lines,
         };

@@ -426,6 +426,9 @@ impl DecisionContext<'_> {
     }
 }
 
+/// Why nothing is done about an object that is on its way out.
+pub const BEING_DELETED: &str = "it is being deleted already";
+
 /// The group of a CRD's custom resources, and their kind.
 fn defined_kind(definition: &Object) -> (&str, &str) {
     (definition.text(&["spec", "group"]), definition.text(&["spec", "names", "kind"]))
@@ -449,7 +452,7 @@ fn keep(cluster: &Cluster, object: &Object, reason: String) -> Decision {
 
 fn delete(cluster: &Cluster, object: &Object) -> Decision {
     if object.deleting() {
-        return keep(cluster, object, "it is being deleted already".to_owned());
+        return keep(cluster, object, BEING_DELETED.to_owned());
     }
     let text = |field: &str| object.text(&["metadata", field]).to_owned();
     let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };

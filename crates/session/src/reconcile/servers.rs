@@ -11,6 +11,7 @@ use federate_dialect::health_checks::HealthChecks;
 use federate_dialect::readiness::{Readiness, compute_readiness};
 use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, DecisionContext};
+use federate_engine::actions::inventory::Members;
 use federate_engine::actions::{Actions, Decision, Inventory, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{
@@ -46,6 +47,8 @@ pub struct ServerOptions<'s> {
     pub fence: Option<Fence>,
     /// What [`Session::read_early`] has begun to read.
     pub early: Option<&'s EarlyReads>,
+    /// What is known to be in the `ApplySet`, besides what its parent says.
+    pub contents: Option<&'s Members>,
     /// Receives the progress of each cluster.
     pub progress: &'s dyn Progress,
 }
@@ -98,6 +101,8 @@ impl Reconciler<'_> {
                 interrupt: options.interrupt.clone(),
                 fence: options.fence.clone(),
                 early: options.early,
+                contents: options.contents,
+                ends: matches!(self.options.purpose, Purpose::Remove),
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);

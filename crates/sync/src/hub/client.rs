@@ -1,7 +1,8 @@
 //! Requests to the API server, as blocking calls with a time limit.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -99,6 +100,9 @@ pub struct Hub {
     client: kube::Client,
     /// The tokens of GitHub Apps.
     tokens: Tokens,
+    /// The kubeconfigs that Syncs have used last, by namespace and name: a Sync that is deleted with its namespace may outlive
+    /// its Secret.
+    pub(super) kubeconfigs: Mutex<BTreeMap<String, Keys>>,
     answers: Arc<AnswerCounts>,
 }
 
@@ -133,7 +137,13 @@ impl Hub {
             let builder = kube::client::ClientBuilder::try_from(config).map_err(Error::from)?;
             Ok::<_, Error>(builder.with_layer(&MapResultLayer::new(count)).build())
         })?;
-        Ok(Self { runtime, client, tokens: Tokens::default(), answers: tally.answers() })
+        Ok(Self {
+            runtime,
+            client,
+            tokens: Tokens::default(),
+            kubeconfigs: Mutex::default(),
+            answers: tally.answers(),
+        })
     }
 
     /// The credentials of a GitHub App as those of a user.

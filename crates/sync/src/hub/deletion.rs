@@ -2,11 +2,12 @@
 //!
 //! Facts: "Finalizers" of the Kubernetes documentation; `deletionPolicy` of Flux's Kustomization.
 
-use federate_sync_api::Sync;
+use federate_live::path::ApiPath;
+use federate_sync_api::{Metadata, Sync};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::client::JSON_PATCH;
+use super::client::{JSON, JSON_PATCH};
 use super::store::path;
 use super::{Error, Hub};
 
@@ -17,7 +18,7 @@ impl Hub {
     /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
     pub(crate) fn finalizer(&self, sync: &Sync) -> Result<(), Error> {
         let wanted = sync.deletes();
-        self.finalizers(sync, |finalizers| {
+        self.finalizers(&sync.metadata, |finalizers| {
             let has = finalizers.iter().any(|name| name == FINALIZER);
             match (has, wanted) {
                 (false, true) => finalizers.push(FINALIZER.into()),
@@ -27,8 +28,23 @@ impl Hub {
         })
     }
 
-    fn finalizers(&self, sync: &Sync, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
-        let path = path(&sync.metadata);
+    /// Whether a namespace is being deleted: nothing new can be created in it.
+    pub(crate) fn is_terminating(&self, namespace: &str) -> Result<bool, Error> {
+        let path =
+            ApiPath::of_version("v1").in_namespace(namespace).join("configmaps").query("dryRun", "All");
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "federate.probe"}});
+        match self.send(&Method::POST, &path, JSON, Some(&body)) {
+            Err(Error::Refused { code: 403, message }) => {
+                Ok(message.contains("because it is being terminated"))
+            }
+            Err(error) if error.is_absent() => Ok(true),
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(false),
+        }
+    }
+
+    fn finalizers(&self, sync: &Metadata, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
+        let path = path(sync);
         let Some(object) = self.find(&path)? else { return Ok(()) };
         let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let mut after = before.clone();
@@ -49,7 +65,7 @@ impl Hub {
 }
 
 /// Removes the finalizer.
-pub(crate) fn release(hub: &Hub, sync: &Sync) -> Result<(), Error> {
+pub(crate) fn release(hub: &Hub, sync: &Metadata) -> Result<(), Error> {
     hub.finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
     Ok(())
 }

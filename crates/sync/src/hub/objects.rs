@@ -20,13 +20,16 @@ pub(crate) struct Invalid {
     pub(crate) generation: i64,
     /// The error, with the field.
     pub(crate) message: String,
+    /// The object, if it is being deleted.
+    pub(crate) deleting: Option<Value>,
 }
 
 /// Reads an object, and checks what it asks for against what Syncs may. `None` if it has no name.
 pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded, Invalid>> {
     let metadata: Metadata = Metadata::of(&object["metadata"])?;
     let generation = Meta::of(&object["metadata"]).generation;
-    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, message }))
+    let deleting = object["metadata"]["deletionTimestamp"].is_string().then(|| object.clone());
+    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, message, deleting }))
 }
 
 fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
@@ -89,7 +92,8 @@ pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
         if let Some((want, other)) = clash {
             let message = format!("{other} has {want}, too: {name} would undo what it does; name another");
             let generation = sync.meta.as_ref().map_or(1, |meta| meta.generation);
-            found.push(Invalid { metadata: sync.metadata.clone(), generation, message });
+            let metadata = sync.metadata.clone();
+            found.push(Invalid { metadata, generation, message, deleting: None });
             return false;
         }
         taken.extend(wants.into_iter().map(|want| (want, name.clone())));

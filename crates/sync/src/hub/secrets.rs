@@ -1,6 +1,7 @@
 //! The Secrets that a Sync names: credentials of its source, and connections to member clusters.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use k8s_openapi::ByteString;
 
@@ -59,6 +60,22 @@ impl Hub {
         secret.map(|secret| self.secret(loaded, &secret.name, tenancy)).transpose()
     }
 
+    /// The keys of the Secret with a Sync's kubeconfig. While the Sync is being deleted, those that were read last count if the
+    /// Secret cannot be read any more.
+    fn kubeconfig_keys(&self, loaded: &Loaded, name: &str, tenancy: &Tenancy) -> Result<Keys, String> {
+        let sync = loaded.sync.metadata.full_name();
+        let read = self.secret(loaded, name, tenancy);
+        let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
+        match (read, known.get(&sync)) {
+            (Ok(keys), _) => {
+                known.insert(sync, keys.clone());
+                Ok(keys)
+            }
+            (Err(_), Some(keys)) if loaded.sync.is_deleting() => Ok(keys.clone()),
+            (Err(why), _) => Err(why),
+        }
+    }
+
     /// How a Sync's clusters are reached. `base` comes from the command line; `context` leads to this API server.
     pub fn member_access(
         &self,
@@ -81,7 +98,7 @@ impl Hub {
         let mut kept = Vec::new();
         if let Some(kube_config) = &sync.spec.kube_config {
             let secret = &kube_config.secret_ref;
-            let keys = self.secret(loaded, &secret.name, tenancy)?;
+            let keys = self.kubeconfig_keys(loaded, &secret.name, tenancy)?;
             let named = secret.key.as_deref();
             let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
             let text = text.ok_or_else(|| {

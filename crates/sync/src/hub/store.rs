@@ -1,20 +1,21 @@
 //! Status and memory of Syncs on the API server that holds them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use federate_live::path::ApiPath;
 use federate_sync_api::record::Record;
 use federate_sync_api::status::{Reason, Status};
-use federate_sync_api::{Metadata, Sync};
+use federate_sync_api::{ApiVersion, Kind, Meta, Metadata, Sync};
 use http::Method;
 use serde_json::json;
 
 use super::client::JSON_PATCH;
 use super::memory::{Memory, MemoryError};
-use super::{Error, Hub, Invalid};
+use super::{Error, Hub, Invalid, release};
 use crate::read::Loaded;
+use crate::source::Address;
 use crate::state::{Error as StateError, StateStore, Store, SyncState};
 
 /// What the keys of the status of members start with. No revision has such a name.
@@ -48,6 +49,43 @@ impl HubStateStore {
     /// Keeps states on this API server, and caches in a folder.
     pub fn new(hub: Arc<Hub>, caches: PathBuf) -> Self {
         Self { hub, caches }
+    }
+
+    /// The Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
+    /// whose objects are to stay, is released. `None` if there is nothing to delete.
+    pub(crate) fn last_valid(&self, invalid: &Invalid) -> Result<Option<Loaded>, Error> {
+        let Some(object) = &invalid.deleting else { return Ok(None) };
+        let meta = Meta::of(&object["metadata"]);
+        let mut sync = Sync {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::Sync,
+            metadata: invalid.metadata.clone(),
+            // Only the names count until the record is read.
+            spec: serde_json::from_value(json!({"source": {"url": ""}, "interval": "1m"}))
+                .map_err(damaged)?,
+            status: None,
+            meta: Some(meta.clone()),
+        };
+        let mut record = Record::new(&sync, meta.generation, Status::default());
+        if let Some(stored) = Memory::open(&self.hub, &sync)?.record() {
+            record.restore(stored);
+        }
+        let stays = ["Orphan", ""].contains(&object["spec"]["deletionPolicy"].as_str().unwrap_or_default())
+            || object["spec"]["suspend"] == true;
+        let Some(spec) = record.valid_spec.filter(|_| !stays) else {
+            tracing::info!(
+                sync = invalid.metadata.full_name(),
+                "the objects in member clusters stay where they are"
+            );
+            release(&self.hub, &invalid.metadata)?;
+            return Ok(None);
+        };
+        tracing::info!(sync = invalid.metadata.full_name(), "deleting by the last valid spec");
+        sync.spec = *spec;
+        let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
+        sync.spec.deletion_policy = policy.unwrap_or(sync.spec.deletion_policy);
+        let address = Address::of(&sync.spec.source, Path::new("/")).map_err(damaged)?;
+        Ok(Some(Loaded { sync, address }))
     }
 
     /// Writes to an object's status that it is invalid.
@@ -126,6 +164,10 @@ impl Store for HubStore<'_> {
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {
         self.memory.keep(&record.stored())?;
+        self.save_status(record)
+    }
+
+    fn save_status(&mut self, record: &Record) -> Result<(), StateError> {
         if self.written.as_ref() != Some(&record.status) {
             write(self.memory.hub, &self.path, &record.status)?;
             self.written = Some(record.status.clone());
@@ -146,6 +188,10 @@ impl HubStore<'_> {
 /// What the keys of a former revision's plan start with.
 fn former(revision: &str) -> String {
     format!("{revision}.")
+}
+
+fn damaged(why: impl std::fmt::Display) -> Error {
+    Error::Access(format!("the record of the Sync is damaged: {why}"))
 }
 
 fn write(hub: &Hub, path: &ApiPath, status: &Status) -> Result<(), Error> {
