@@ -56,6 +56,7 @@ mod sync_rollout;
 mod sync_runs;
 mod sync_signatures;
 mod sync_sources;
+mod sync_specs;
 mod sync_survives;
 mod sync_tenants;
 mod sync_trouble;

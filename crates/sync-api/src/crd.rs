@@ -39,15 +39,28 @@ pub fn crd() -> Value {
                     "description": "Keeps branches and clusters at what a source renders.",
                     "type": "object",
                     "required": ["spec"],
-                    "x-kubernetes-validations": [{
-                        "rule": "size(self.metadata.name) <= 200",
-                        "message": "the name must have at most 200 characters",
-                    }],
-                    "properties": {"spec": spec(), "status": schema::<Status>()},
+                    "x-kubernetes-validations": [
+                        {
+                            "rule": "size(self.metadata.name) <= 200",
+                            "message": "the name must have at most 200 characters",
+                        },
+                        {
+                            "rule": "!has(self.spec.dependsOn) || self.spec.dependsOn.all(on, has(on.namespace) || on.name != self.metadata.name)",
+                            "message": "a Sync cannot depend on itself",
+                        },
+                    ],
+                    "properties": {"spec": spec(), "status": status()},
                 }},
             }],
         },
     })
+}
+
+/// The schema of the status. Its default tells kstatus that no round has seen the object yet.
+fn status() -> Value {
+    let mut status = schema::<Status>();
+    status["default"] = json!({"observedGeneration": -1});
+    status
 }
 
 /// The schema of the spec, with the rules that go beyond single fields.
@@ -68,11 +81,42 @@ fn spec() -> Value {
             "!has(self.clusters) || has(self.clusters.names) || has(self.clusters.labelSelector)",
             "clusters: name clusters, or select them by labels"
         ),
+        rule(
+            "!has(self.failover) || !self.failover || (has(self.inventory) && self.inventory == 'members')",
+            "failover needs the status of members: set inventory: members"
+        ),
+        rule(
+            "!has(self.commit) || !has(self.commit.push) || self.commit.push",
+            "commit: a branch that is not pushed would only be in the cache"
+        ),
         rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
         // federate also refuses what depends on the operator's flags.
         rule(
             "!has(self.hub) || has(self.serviceAccountName) || (has(self.withoutImpersonation) && self.withoutImpersonation)",
             "hub leads to members with the control plane's Secrets: name serviceAccountName, as which they are read and used"
+        ),
+    ]);
+    let properties = &mut spec["properties"];
+    properties["dependsOn"]["maxItems"] = 100.into();
+    properties["rollout"]["x-kubernetes-validations"] = json!([rule(
+        "[has(self.stages) && size(self.stages) > 0, has(self.stagedRolloutStrategyName), has(self.byPlacements) && self.byPlacements].filter(named, named).size() == 1",
+        "name exactly one of stages, stagedRolloutStrategyName and byPlacements"
+    )]);
+    let stages = &mut properties["rollout"]["properties"]["stages"];
+    stages["x-kubernetes-list-type"] = "map".into();
+    stages["x-kubernetes-list-map-keys"] = json!(["name"]);
+    let source = &mut properties["source"];
+    for (field, longest) in [("url", 2048), ("path", 1024)] {
+        source["properties"][field]["maxLength"] = longest.into();
+    }
+    source["x-kubernetes-validations"] = json!([
+        rule(
+            "self.url.matches('^(https|ssh)://') || self.url.matches('^http://(localhost|127[.][0-9.]+|[[]::1[]])([:/]|$)') || self.url.matches('^[^/:]+:($|[^:/]|/[^/])')",
+            "url must be an address of https or ssh, not a path"
+        ),
+        rule(
+            "!has(self.path) || !(self.path.startsWith('/') || self.path.matches('(^|/)[.][.](/|$)'))",
+            "path must lie in the repository"
         ),
     ]);
     spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(

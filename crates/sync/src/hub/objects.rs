@@ -18,6 +18,8 @@ pub(crate) struct Invalid {
     pub(crate) metadata: Metadata,
     /// Its generation.
     pub(crate) generation: i64,
+    /// Its uid.
+    pub(crate) uid: String,
     /// The error, with the field.
     pub(crate) message: String,
     /// The object, if it is being deleted.
@@ -27,9 +29,9 @@ pub(crate) struct Invalid {
 /// Reads an object, and checks what it asks for against what Syncs may. `None` if it has no name.
 pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded, Invalid>> {
     let metadata: Metadata = Metadata::of(&object["metadata"])?;
-    let generation = Meta::of(&object["metadata"]).generation;
+    let Meta { generation, uid, .. } = Meta::of(&object["metadata"]);
     let deleting = object["metadata"]["deletionTimestamp"].is_string().then(|| object.clone());
-    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, message, deleting }))
+    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, uid, message, deleting }))
 }
 
 fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
@@ -93,7 +95,8 @@ pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
             let message = format!("{other} has {want}, too: {name} would undo what it does; name another");
             let generation = sync.meta.as_ref().map_or(1, |meta| meta.generation);
             let metadata = sync.metadata.clone();
-            found.push(Invalid { metadata, generation, message, deleting: None });
+            let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
+            found.push(Invalid { metadata, generation, uid, message, deleting: None });
             return false;
         }
         taken.extend(wants.into_iter().map(|want| (want, name.clone())));

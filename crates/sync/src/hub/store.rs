@@ -9,7 +9,7 @@ use federate_sync_api::record::Record;
 use federate_sync_api::status::{Reason, Status};
 use federate_sync_api::{ApiVersion, Kind, Meta, Metadata, Sync};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::JSON_PATCH;
 use super::memory::{Memory, MemoryError};
@@ -96,7 +96,12 @@ impl HubStateStore {
         let before = status.clone();
         status.observed_generation = invalid.generation;
         status.end(Reason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
-        if status == before { Ok(()) } else { write(&self.hub, &path, &status) }
+        if status == before {
+            return Ok(());
+        }
+        write(&self.hub, &path, &status, None)?;
+        self.hub.report_invalid(invalid);
+        Ok(())
     }
 }
 
@@ -169,7 +174,7 @@ impl Store for HubStore<'_> {
 
     fn save_status(&mut self, record: &Record) -> Result<(), StateError> {
         if self.written.as_ref() != Some(&record.status) {
-            write(self.memory.hub, &self.path, &record.status)?;
+            self.write(record)?;
             self.written = Some(record.status.clone());
         }
         Ok(())
@@ -177,6 +182,22 @@ impl Store for HubStore<'_> {
 }
 
 impl HubStore<'_> {
+    /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
+    fn write(&self, record: &Record) -> Result<(), Error> {
+        let hub = self.memory.hub;
+        let known = self.written.as_ref().map(|status| status.observed_generation);
+        match write(hub, &self.path, &record.status, known) {
+            // A test of a patch that fails.
+            Err(Error::Refused { code: 422, .. }) if known.is_some() => {}
+            other => return other,
+        }
+        let object = hub.find(&self.path)?.unwrap_or_default();
+        if Status::read(&object["status"]).observed_generation > record.status.observed_generation {
+            return Ok(());
+        }
+        write(hub, &self.path, &record.status, None)
+    }
+
     fn read(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
         self.memory.read(slot).map_err(|damage| match damage {
             MemoryError::Server(error) => error.into(),
@@ -194,7 +215,10 @@ fn damaged(why: impl std::fmt::Display) -> Error {
     Error::Access(format!("the record of the Sync is damaged: {why}"))
 }
 
-fn write(hub: &Hub, path: &ApiPath, status: &Status) -> Result<(), Error> {
-    let patch = json!([{"op": "add", "path": "/status", "value": status.to_value()}]);
+/// Writes a status; if `known` is given, only where the status is still about that generation.
+fn write(hub: &Hub, path: &ApiPath, status: &Status, known: Option<i64>) -> Result<(), Error> {
+    let test = known.map(|known| json!({"op": "test", "path": "/status/observedGeneration", "value": known}));
+    let write = json!({"op": "add", "path": "/status", "value": status.to_value()});
+    let patch: Value = test.into_iter().chain([write]).collect();
     hub.send(&Method::PATCH, &path.clone().join("status"), JSON_PATCH, Some(&patch)).map(drop)
 }
