@@ -47,6 +47,7 @@ mod sync_app;
 mod sync_deletion;
 mod sync_divided;
 mod sync_failover;
+mod sync_hanging;
 mod sync_inventory;
 mod sync_narrow;
 mod sync_notify;

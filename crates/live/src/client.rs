@@ -6,6 +6,7 @@
 //! user's mistake. A token that has expired is answered with 401.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub(super) struct Client {
     dry_run: bool,
     /// What is checked before each write.
     fence: Option<Fence>,
+    /// How long the server may take to answer for the first time, with all attempts.
+    first_answer: Option<Duration>,
     /// Counts the answers.
     answers: Option<(Arc<AnswerCounts>, ServerRole)>,
 }
@@ -72,6 +75,8 @@ struct Server {
     /// The places of clusters that are worked on at the same time, and the place of this one.
     places: Arc<Semaphore>,
     place: OnceCell<OwnedSemaphorePermit>,
+    /// Whether it has answered anything.
+    has_answered: AtomicBool,
 }
 
 /// Why an attempt failed.
@@ -102,8 +107,14 @@ impl Client {
             quiet: Mutex::new(Instant::now()),
             places,
             place: OnceCell::new(),
+            has_answered: AtomicBool::new(false),
         });
-        Ok(Self { server, dry_run: false, fence: None, answers: None })
+        Ok(Self { server, dry_run: false, fence: None, answers: None, first_answer: None })
+    }
+
+    /// The same server, which is given up if it does not answer anything for this long.
+    pub(super) fn expecting(self, first_answer: Option<Duration>) -> Self {
+        Self { first_answer, ..self }
     }
 
     /// The same server, with every request that would write sent as a dry run.
@@ -135,6 +146,21 @@ impl Client {
 
     /// Sends a request and returns the answer as it is.
     pub(super) async fn bytes(&self, call: &Call) -> Result<Bytes, Error> {
+        let has_answered = || self.server.has_answered.load(Ordering::Relaxed);
+        let Some(time) = self.first_answer.filter(|_| !has_answered()) else {
+            return self.repeat(call).await;
+        };
+        let mut work = std::pin::pin!(self.repeat(call));
+        match timeout(time, &mut work).await {
+            Ok(answer) => answer,
+            // It was slow, or asks to be left alone for a while.
+            Err(_) if has_answered() => work.await,
+            Err(_) => Err(Error::Unreachable(format!("no answer within {} s", time.as_secs()))),
+        }
+    }
+
+    /// Sends a request until it is answered.
+    async fn repeat(&self, call: &Call) -> Result<Bytes, Error> {
         let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
         let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();
@@ -227,6 +253,7 @@ impl Client {
             answers.note(*server, answer.as_ref().ok().map(|(code, ..)| *code));
         }
         let (code, headers, bytes) = answer?;
+        self.server.has_answered.store(true, Ordering::Relaxed);
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
         if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {

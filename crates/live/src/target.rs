@@ -51,6 +51,8 @@ pub struct Access {
     pub groups: Vec<String>,
     /// The time limit for everything that is done in a cluster.
     pub timeout: Option<Duration>,
+    /// How long a cluster may take to answer for the first time: one that hangs is given up, and does not delay others.
+    pub first_answer: Option<Duration>,
     /// The number of clusters that are worked on at a time: the objects of all of them are in memory.
     pub at_once: Option<usize>,
     /// Counts the answers of API servers.
@@ -206,6 +208,7 @@ impl ClientFactory for ToHub {
 pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
     let client = Client::new(factory, connections.places.clone()).await?;
+    let client = client.expecting(connections.access.first_answer);
     Ok(client.counting(connections.access.answers.clone(), ServerRole::Member))
 }
 

@@ -11,6 +11,7 @@ use crate::members::Compared;
 use crate::narrow::Rendered;
 use crate::opened::{Opened, SessionCache};
 use crate::outcome::{Outcome, plain};
+use crate::page::count_clusters;
 use crate::read::Loaded;
 use crate::round::{Round, RoundError, unchanged};
 use crate::state::SyncState;
@@ -47,6 +48,7 @@ pub(crate) fn compare(
         compared.extend(found.unwrap_or_default());
     }
     let drift = cache.clusters.drift().map(|drift| plain(&drift));
+    count_clusters(&mut state.record, &cache.clusters);
     if let Err(error) = state.save() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }

@@ -2,6 +2,9 @@
 //! the clusters by state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::{BEING_DELETED, Prune};
@@ -25,6 +28,11 @@ use crate::selection::selected_names;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const OBJECTS_AT_ONCE: usize = 3000;
+
+/// How long a cluster may take to answer for the first time. The round of the others does not end before.
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(5);
+/// How often a round says which clusters are still under way.
+const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// The clusters of a session.
 pub(crate) struct Members<'m> {
@@ -165,6 +173,7 @@ impl Members<'_> {
         }
         let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
         reached.access = self.env.tally.counting(reached.access);
+        reached.access.first_answer = Some(FIRST_ANSWER);
         let (namespace, name) = self.loaded.sync.apply_set();
         let unreachable = find_unreachable(&reached.access, &clusters, &Inventory { namespace, name })
             .map_err(|e| failed(e.to_string()))?;
@@ -229,6 +238,7 @@ impl Members<'_> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
+        let under_way = ClustersUnderWay::default();
         let options = ServerOptions {
             dry_run: what.dry_run,
             wait: what.wait,
@@ -239,7 +249,7 @@ impl Members<'_> {
             fence: self.env.world.fence(),
             early: None,
             contents: what.contents,
-            progress: &Silent,
+            progress: &under_way,
         };
         let inventory = what.set.clone();
         let apply = self.loaded.sync.spec.apply.as_ref();
@@ -263,6 +273,7 @@ impl Members<'_> {
         let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
         reached.access = self.env.tally.counting(reached.access);
         reached.access.at_once = Some(self.at_once());
+        reached.access.first_answer = Some(FIRST_ANSWER);
         let held = match purpose {
             Purpose::Drift { correct: true, .. } => backoffs.fights.held(Instant::now()),
             _ => BTreeMap::new(),
@@ -273,7 +284,20 @@ impl Members<'_> {
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.awaiting(awaiting);
         }
-        let actions = reconciler.servers(&reached.access, &options);
+        let sync = self.loaded.sync.metadata.full_name();
+        let actions = thread::scope(|scope| {
+            // Dropping the sender at the end of the work ends the thread.
+            let (_ended, end) = mpsc::channel::<()>();
+            scope.spawn(|| {
+                let end = end;
+                while end.recv_timeout(UNDER_WAY) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(clusters) = under_way.describe() {
+                        tracing::info!(sync, "still under way: {clusters}");
+                    }
+                }
+            });
+            reconciler.servers(&reached.access, &options)
+        });
         actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
     }
 
@@ -396,9 +420,32 @@ fn rule(adopt: Adopt) -> actions::Adopt {
     }
 }
 
-/// Progress is not shown.
-struct Silent;
+/// The clusters that a round is working on, and how far each is.
+#[derive(Default)]
+struct ClustersUnderWay(Mutex<BTreeMap<ClusterName, Step>>);
 
-impl Progress for Silent {
-    fn at(&self, _: &ClusterName, _: Step) {}
+impl Progress for ClustersUnderWay {
+    fn at(&self, cluster: &ClusterName, step: Step) {
+        let mut clusters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match step {
+            Step::Done | Step::Failed => drop(clusters.remove(cluster)),
+            step => drop(clusters.insert(cluster.clone(), step)),
+        }
+    }
+}
+
+impl ClustersUnderWay {
+    /// The first clusters, with what is done in each; `None` if there are none.
+    fn describe(&self) -> Option<String> {
+        let clusters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let describe = |(name, step): (&ClusterName, &Step)| match step {
+            Step::Applying { done, of } => format!("{name} (applying, {done} of {of})"),
+            Step::Waiting { open } => format!("{name} (waiting for {})", count(*open, "object")),
+            _ => format!("{name} (reading)"),
+        };
+        let shown: Vec<String> = clusters.iter().take(SHOWN).map(describe).collect();
+        let more = clusters.len() - shown.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        (!shown.is_empty()).then(|| shown.join(", ") + &more)
+    }
 }

@@ -17,6 +17,7 @@ use federate_sync_api::record::Accepted;
 use federate_sync_api::status::Reason;
 use jiff::Timestamp;
 
+use crate::members::FIRST_ANSWER;
 use crate::members_status::MembersStatus;
 use crate::opened::{Opened, SessionCache};
 use crate::planned_status::PlannedStatus;
@@ -115,6 +116,7 @@ impl Round<'_> {
         reached.access = self.env.tally.counting(reached.access);
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
+        reached.access.first_answer = Some(FIRST_ANSWER);
         let now = Timestamp::now();
         let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
         if self.spec.inventory == InventorySource::Hub {

@@ -33,6 +33,11 @@ impl Outcome {
         self.reason == Reason::Progressing
     }
 
+    /// Whether it goes on by itself: a rollout or a deletion is under way, or another Sync is not ready yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_progressing() || self.reason == Reason::DependencyNotReady
+    }
+
     /// Whether the round succeeded.
     pub fn is_ready(&self) -> bool {
         self.reason == Reason::ReconciliationSucceeded

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use federate_sync_api::Metadata;
 use federate_sync_api::record::Record;
-use federate_sync_api::status::Status;
+use federate_sync_api::status::{ClusterCounts, Status};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -148,6 +148,31 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
         });
     }
     all.into_values().collect()
+}
+
+/// The states of clusters that are not ready, by name. Each cluster has one.
+fn cluster_states(record: &Record, backoffs: &Backoffs) -> BTreeMap<String, &'static str> {
+    let rolling = rollout(record).into_iter().map(|(name, state, _)| (name, state));
+    let drifted = backoffs.drifted().map(|(name, _)| (name.clone(), "modified"));
+    let failing = backoffs.causes().map(|(name, cause)| (name.clone(), cause.kind.state()));
+    rolling.chain(drifted).chain(failing).collect()
+}
+
+/// Counts each cluster once in the status, by its state after everything that is known.
+pub(crate) fn count_clusters(record: &mut Record, backoffs: &Backoffs) {
+    let states = cluster_states(record, backoffs);
+    let Some(counts) = &mut record.status.clusters else { return };
+    let total: usize = counts.states().iter().map(|(_, count)| count).sum();
+    let of = |state: &str| states.values().filter(|known| **known == state).count();
+    *counts = ClusterCounts {
+        ready: total.saturating_sub(states.len()),
+        not_ready: of("notReady"),
+        modified: of("modified"),
+        out_of_sync: of("outOfSync"),
+        err_applied: of("errApplied"),
+        wait_applied: of("waitApplied"),
+        pending: of("pending"),
+    };
 }
 
 /// The clusters that a rollout is updating or has not reached, with their states and revisions.

@@ -25,6 +25,7 @@ use crate::observed::Observed;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
+use crate::page::count_clusters;
 use crate::polled::PolledSource;
 use crate::read::Loaded;
 use crate::rollout::carry_out::Target;
@@ -47,6 +48,7 @@ pub fn run(
     if ended.is_ok() {
         round.prune_clusters(state);
     }
+    count_clusters(&mut state.record, &cache.clusters);
     end(state, outcome_of(ended, cache))
 }
 

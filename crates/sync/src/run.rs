@@ -91,7 +91,7 @@ pub(crate) fn log(sync: &str, outcome: Option<&Outcome>) {
     }
     match outcome {
         None => tracing::info!(sync, "suspended"),
-        Some(outcome) if outcome.is_ready() || outcome.is_progressing() => {
+        Some(outcome) if outcome.is_ready() || outcome.is_waiting() => {
             tracing::info!(sync, reason = outcome.reason.name(), "{}", outcome.message);
         }
         Some(outcome) => tracing::error!(sync, reason = outcome.reason.name(), "{}", outcome.message),

@@ -43,9 +43,16 @@ impl Hub {
 
     /// Asks something of a Sync. Returns an error message if that is not possible now.
     pub fn request(&self, sync: &Metadata, request: &Request) -> Result<Result<(), String>, Error> {
-        let Some(status) = self.status(sync)? else {
+        let Some(object) = self.find(&path(sync))? else {
             return Ok(Err(format!("there is no Sync {}", sync.full_name())));
         };
+        let status = Status::read(&object["status"]);
+        if matches!(request, Request::Reconcile(_)) && object["spec"]["suspend"] == true {
+            let name = sync.full_name();
+            return Ok(Err(format!(
+                "{name} is suspended, and is not reconciled: run `federate sync resume` first"
+            )));
+        }
         let annotation = |name: &str, value: &str| json!({"metadata": {"annotations": {name: value}}});
         let rollout = status.rollout;
         let patch: Value = match request {

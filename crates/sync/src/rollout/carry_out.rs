@@ -10,13 +10,14 @@ use federate_session::Session;
 use federate_sync_api::Apply;
 use federate_sync_api::progress::{ClusterRevisions, Progress, Step, short};
 use federate_sync_api::rollout::Rollout;
-use federate_sync_api::status::{Reason, RolloutStatus, Status};
+use federate_sync_api::status::{Reason, RolloutStatus};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::backoff::{Backoffs, CauseKind, count};
 use crate::members::{Compared, Members};
 use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
+use crate::page::count_clusters;
 use crate::round::{Round, RoundError};
 use crate::selection::{selected_clusters, selected_names};
 use crate::state::SyncState;
@@ -127,12 +128,12 @@ impl Round<'_> {
                     cluster.applied = true;
                     backoffs.clear(name);
                 }
-                Some(cause) => cluster.failed = Some(cause.message),
+                Some(cause) => cluster.failed = Some(with_time_waited(&cause.message, took)),
             }
         }
         // Clusters that fail are reported by the rollout.
         let _ = members.end(backoffs, &mut state.record.status);
-        count_revisions(&mut state.record.status, &state.record.clusters, revision.as_deref());
+        count_clusters(&mut state.record, backoffs);
         state.save()?;
         Ok(healthy)
     }
@@ -148,7 +149,6 @@ impl Round<'_> {
     ) -> Outcome {
         self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
-        count_revisions(&mut state.record.status, clusters, revision.map(String::as_str));
         let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
         state.record.status.rollout = Some(RolloutStatus {
             revision: revision.cloned().unwrap_or_default(),
@@ -298,6 +298,12 @@ impl Round<'_> {
     }
 }
 
+/// A message about health with the time since the cluster was updated, which took several looks.
+fn with_time_waited(message: &str, took: SignedDuration) -> String {
+    let look = format!("not healthy after {} s", LOOK.as_secs());
+    message.replacen(&look, &format!("not healthy after {} s", took.as_secs()), 1)
+}
+
 /// Returns an error if a cluster of a stage has failed.
 fn halted(clusters: &ClusterRevisions, stage: &str, name: &str) -> Result<(), RoundError> {
     let failed = clusters.iter().find_map(|(name, cluster)| Some((name, cluster.failed.as_ref()?)));
@@ -313,18 +319,4 @@ fn halted(clusters: &ClusterRevisions, stage: &str, name: &str) -> Result<(), Ro
         }
     );
     Err(RoundError::new(Reason::RolloutHalted, message))
-}
-
-/// Counts the clusters that a rollout has not reached.
-fn count_revisions(status: &mut Status, clusters: &ClusterRevisions, target: Option<&str>) {
-    let Some(counts) = &mut status.clusters else { return };
-    let open = clusters.values().filter(|cluster| cluster.failed.is_none());
-    let (updating, waiting): (Vec<_>, Vec<_>) = open
-        .filter(|cluster| cluster.updating.is_some() || cluster.revision.as_deref() != target)
-        .partition(|cluster| cluster.updating.is_some());
-    let not_ready = updating.iter().filter(|cluster| cluster.applied).count();
-    counts.not_ready += not_ready;
-    counts.wait_applied = updating.len() - not_ready;
-    counts.pending = waiting.len();
-    counts.ready = counts.ready.saturating_sub(updating.len() + waiting.len());
 }

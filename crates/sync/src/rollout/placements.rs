@@ -18,7 +18,7 @@ use federate_sync_api::status::{Reason, RolloutStatus};
 use jiff::Timestamp;
 
 use super::carry_out::{LOOK, PAUSE};
-use super::policies::{count_clusters, groups, note, objects, open, resources};
+use super::policies::{groups, note, objects, open, resources};
 use crate::backoff::{Backoffs, count};
 use crate::members::Members;
 use crate::opened::{FormerSessions, SessionCache};
@@ -295,7 +295,6 @@ impl Round<'_> {
         self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
         let members = self.members(target.session, target.repo.clone(), state);
         let ended = members.end(&sessions.clusters, &mut state.record.status);
-        count_clusters(&mut state.record.status, &state.record.policies, target.tip);
         let shown =
             |step: &&RolloutStep| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle);
         let first = steps

@@ -8,7 +8,6 @@ use federate_engine::actions::{Action, ActionKind, Actions, Outcome as ActionOut
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::{AwaitingObjects, Session};
 use federate_sync_api::record::digest;
-use federate_sync_api::status::Status;
 use jiff::Timestamp;
 
 /// How many characters of a digest are kept: enough to tell revisions of one policy apart.
@@ -200,19 +199,4 @@ pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMa
         (key, PolicyResources { digest, clusters })
     });
     resources.collect()
-}
-
-/// Counts the clusters that rollouts are updating, and those that they have not reached.
-pub(crate) fn count_clusters(status: &mut Status, policies: &PolicyRollouts, tip: &str) {
-    let Some(counts) = &mut status.clusters else { return };
-    let all = || policies.values().flat_map(|rollout| &rollout.clusters);
-    let open: BTreeSet<_> =
-        all().filter(|(_, c)| c.is_open() && c.failed.is_none()).map(|(name, _)| name).collect();
-    let behind = all().filter(|(name, c)| c.revision != tip && !open.contains(name));
-    let behind: BTreeSet<_> = behind.map(|(name, _)| name).collect();
-    let applied: BTreeSet<_> = all().filter(|(_, c)| c.applied).map(|(name, _)| name).collect();
-    let not_ready = open.intersection(&applied).count();
-    counts.not_ready += not_ready;
-    (counts.wait_applied, counts.pending) = (open.len() - not_ready, behind.len());
-    counts.ready = counts.ready.saturating_sub(open.len() + behind.len());
 }

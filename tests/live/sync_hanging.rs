@@ -1,0 +1,64 @@
+//! A member that hangs delays nobody, and the log names it while a round waits for it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use federate_test_apiserver::{Fault, FaultKind};
+use serde_json::json;
+
+use crate::sandbox::deployment;
+use crate::sync_objects::{Hub, Running, image, until};
+
+#[test]
+fn a_hanging_member_delays_no_other() {
+    let hub = Hub::simulated();
+    hub.create(&hub.sync("web", &json!({"interval": "2s"})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    for verb in ["get", "list", "watch", "patch", "create"] {
+        let hangs = Fault::new(verb, FaultKind::Slow(Duration::from_mins(5))).times(10_000);
+        hub.sandbox.fleet.cluster("m2").fault(hangs);
+    }
+    for tag in ["1.28", "1.29"] {
+        let begun = Instant::now();
+        hub.sandbox.write("web.yaml", &deployment(&format!("nginx:{tag}")));
+        hub.push("next");
+        hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": tag}}}));
+        until("the other has the revision", || image(&hub.sandbox, "m1") == format!("nginx:{tag}"));
+        assert!(begun.elapsed() < Duration::from_secs(15), "{tag}: {:?}", begun.elapsed());
+    }
+    until("its state is known", || {
+        hub.status("web")["failing"][0]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("no answer within 5 s")
+    });
+    let counts = hub.status("web")["clusters"].clone();
+    assert_eq!((&counts["ready"], &counts["errApplied"]), (&json!(1), &json!(1)), "{counts}");
+    let log = fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    assert!(log.contains("still under way: m2 (reading)"), "{log}");
+    drop(running);
+}
+
+#[test]
+fn a_suspended_sync_says_so_when_it_is_asked_for_a_round() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"suspend": true})));
+    let namespace = hub.sandbox.own("shop");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_federate"));
+    command.args([
+        "sync",
+        "reconcile",
+        "web",
+        "-n",
+        &namespace,
+        "--context",
+        "hub",
+        "--kubeconfig",
+        "hub.kubeconfig",
+    ]);
+    let begun = Instant::now();
+    let ran = hub.sandbox.ran(command.current_dir(hub.sandbox.path(""))).code(2);
+    assert!(ran.err.contains("is suspended") && ran.err.contains("federate sync resume"), "{ran:#?}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
