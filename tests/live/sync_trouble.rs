@@ -126,3 +126,23 @@ fn a_cluster_that_is_lost_while_it_is_watched_is_not_ready_and_comes_back() {
     until("the Sync is ready again", || hub.ready("web")["status"] == "True");
     assert_eq!(running.end("-TERM"), Some(0));
 }
+
+#[test]
+fn a_broken_commit_does_not_stop_correction_to_the_last_good_one() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"interval": "2s", "drift": {"mode": "correct"}})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    hub.sandbox.write("web.yaml", "a: [");
+    hub.push("broken");
+    until("the commit is refused", || hub.ready("web")["reason"] == "BuildFailed");
+    let mine = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "mine"}]}}}});
+    hub.sandbox.edit("m1", "kubectl-edit", WEB, &mine);
+    until("it is put back", || image(&hub.sandbox, "m1") == "nginx:1.27");
+    assert_eq!(hub.ready("web")["reason"], "BuildFailed", "the commit is broken all the same");
+    hub.sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.28"));
+    hub.push("mended");
+    until("the next one is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    drop(running);
+}

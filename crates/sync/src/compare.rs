@@ -14,6 +14,7 @@ use crate::outcome::{Outcome, plain};
 use crate::page::count_clusters;
 use crate::read::Loaded;
 use crate::round::{Round, RoundError, unchanged};
+use crate::source::Address;
 use crate::state::SyncState;
 
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
@@ -56,6 +57,41 @@ pub(crate) fn compare(
 }
 
 impl Round<'_> {
+    /// Compares clusters with the revision that was carried out last, at the interval, and puts back what drifted if the
+    /// Sync asks for it: a revision that cannot be carried out does not leave them alone.
+    pub(crate) fn compare_last_good(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<(), RoundError> {
+        let tip = state
+            .record
+            .accepted
+            .as_ref()
+            .filter(|accepted| accepted.done)
+            .map(|accepted| accepted.tip.clone());
+        let Some(tip) = tip.filter(|_| self.looks_for_drift() && self.spec.apply.is_some()) else {
+            return Ok(());
+        };
+        // A folder has no former revision.
+        let is_git = matches!(self.loaded.address, Address::Git(_));
+        if !is_git || !sessions.clusters.compares(self.spec.interval.0) {
+            return Ok(());
+        }
+        self.must_lead()?;
+        let (session, repo) = match sessions.formers.remove(&tip) {
+            Some(known) => known,
+            None => {
+                let plan = state.memory()?.unwrap_or_default();
+                self.open_planned(state, &tip, plan)?
+            }
+        };
+        let known = (&mut sessions.formers, &mut sessions.clusters);
+        let compared = self.compare_revisions(state, (&session, repo.as_ref()), known, (None, None));
+        sessions.formers.insert(tip, (session, repo));
+        compared.map(drop)
+    }
+
     /// Compares all clusters with what is rendered, if the Sync asks for it.
     pub(crate) fn drift(
         &self,

@@ -8,6 +8,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
 
+use federate_dialect::Plan;
+use federate_engine::actions::RepoRef;
 use federate_live::Interrupt;
 use federate_publish::branch;
 use federate_session::{Options, Session};
@@ -185,6 +187,19 @@ impl Round<'_> {
             RoundError::new(Reason::StateFailed, message)
         };
         let previous = state.former(revision)?.ok_or_else(lost)?;
+        let opened = self.open_planned(state, revision, previous)?;
+        formers.insert(revision.to_owned(), opened);
+        Ok(())
+    }
+
+    /// Opens a revision that was fetched before, with the plan that was made of it.
+    pub(crate) fn open_planned(
+        &self,
+        state: &SyncState<'_>,
+        revision: &str,
+        previous: Plan,
+    ) -> Result<(Session, Option<RepoRef>), RoundError> {
+        let lost = || RoundError::new(Reason::StateFailed, format!("the former revision {revision} is lost"));
         let Address::Git(address) = &self.loaded.address else { return Err(lost()) };
         let cache = state.cache();
         let credentials = self.credentials()?;
@@ -197,10 +212,9 @@ impl Round<'_> {
         sessions.select(&self.spec.source.paths);
         let session = Session::open(opened.source(), Options { previous, ..sessions.options() });
         match Self::refuses(&session, None, None, self.destination()) {
-            Some(error) => return Err(error),
-            None => drop(formers.insert(revision.to_owned(), (session, repo))),
+            Some(error) => Err(error),
+            None => Ok((session, repo)),
         }
-        Ok(())
     }
 }
 

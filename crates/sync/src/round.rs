@@ -45,8 +45,14 @@ pub fn run(
     cache.select(&loaded.sync.spec.source.paths);
     let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt };
     let ended = round.work(state, cache);
-    if ended.is_ok() {
-        round.prune_clusters(state);
+    match &ended {
+        Ok(_) => round.prune_clusters(state),
+        Err(stop) if stop.reason.is_about_revision() => {
+            if let Err(error) = round.compare_last_good(state, cache) {
+                tracing::warn!(sync = round.name(), %error, "clusters are not compared with the revision before");
+            }
+        }
+        Err(_) => {}
     }
     count_clusters(&mut state.record, &cache.clusters);
     end(state, outcome_of(ended, cache))
