@@ -42,7 +42,7 @@ fn what_the_definition_can_refuse_it_refuses() {
     // A valid one is taken, and says that nobody has looked at it.
     hub.create(&hub.sync("web", &json!({"source": {"url": hub.url(), "path": "./"}})));
     if hub.sandbox.is_real() {
-        assert_eq!(hub.status("web"), json!({"observedGeneration": -1}));
+        assert_eq!(hub.status("web")["observedGeneration"], -1);
     }
     hub.once().code(0);
     assert_eq!(hub.status("web")["observedGeneration"], 1);

@@ -160,7 +160,8 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
         let schedule = self.schedule().map(|(_, schedule)| schedule.clone());
         // A preference that has no effect now has still decided these.
-        let own_overrides = self.federated.object.at(&["spec", "overrides"]).is_some_and(|own| !own.is_null());
+        let own_overrides =
+            self.federated.object.at(&["spec", "overrides"]).is_some_and(|own| !own.is_null());
         if let Some(kept) = self.kept().filter(|_| self.preference.is_some() && !own_overrides) {
             let numbered = |placed: &Placed| Placed {
                 replicas: placed.replicas.or_else(|| kept.get(&placed.name).copied()),
