@@ -141,7 +141,7 @@ fn clusters_that_left_are_named_and_reached() {
 }
 
 #[test]
-fn clusters_that_left_are_cleaned_or_given_up() {
+fn clusters_that_left_are_cleaned() {
     let (hub, running) =
         applied(&json!({"apply": {"prune": true, "pruneLimit": 100, "pruneClusters": true}}));
     remove_cluster(&hub, "m2");
@@ -150,7 +150,10 @@ fn clusters_that_left_are_cleaned_or_given_up() {
     until("it is not named any more", || hub.status("web")["orphans"]["clusters"].is_null());
     assert!(hub.sandbox.has("m1", WEB));
     drop(running);
+}
 
+#[test]
+fn clusters_that_left_are_given_up() {
     let (hub, running) = applied(&json!({}));
     remove_cluster(&hub, "m2");
     reconcile(&hub, "1");
