@@ -129,3 +129,29 @@ fn what_an_invalid_policy_has_placed_stays() {
     repo.run("render . --out out --prune-limit 100").code(0);
     assert_ne!(repo.files("out"), files);
 }
+
+#[test]
+fn an_object_whose_policy_is_removed_stays_where_it_is() {
+    let repo = Sandbox::web();
+    repo.run("render --out out").code(0);
+    repo.write("policy.yaml", "");
+    let ran = repo.run("plan --previous out/placements.yaml -o json").code(0);
+    let plan = ran.json();
+    let clusters = &plan["placements"][0]["clusters"];
+    assert_eq!(*clusters, json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}]), "{plan}");
+    assert!(ran.err.contains("unclaimed"), "{}", ran.err);
+    assert!(ran.err.contains("PropagationPolicy shop/web"), "{}", ran.err);
+    repo.write("federate.yaml", "dialects: {karmada: {unclaimed: Remove}}\n");
+    let plan = repo.run("plan --previous out/placements.yaml -o json").json();
+    assert_eq!(plan["placements"].as_array().map_or(0, Vec::len), 0, "{plan}");
+}
+
+#[test]
+fn replicas_move_from_a_cluster_that_leaves_the_repo() {
+    let repo = Sandbox::web();
+    repo.run("render --out out").code(0);
+    let (m1, _) = crate::sandbox::CLUSTERS.split_once("---").unwrap();
+    repo.write("clusters.yaml", m1);
+    let plan = repo.run("plan --previous out/placements.yaml -o json").code(0).json();
+    assert_eq!(plan["placements"][0]["clusters"], json!([{"name": "m1", "replicas": 4}]), "{plan}");
+}

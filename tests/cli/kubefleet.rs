@@ -94,3 +94,34 @@ fn selectors_inside_of_a_namespace_need_exactly_one_by_name() {
     let ran = inside(&format!("{named}, {{group: '', version: v1, kind: Namespace, name: other}}")).code(2);
     assert!(ran.out.contains("must be the only one of a Namespace"), "{}", ran.out);
 }
+
+#[test]
+fn an_update_that_the_api_server_refuses_changes_nothing() {
+    let placement = |policy: &str| {
+        format!(
+            "apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {{name: shop}}
+spec:
+  resourceSelectors: [{{group: \"\", version: v1, kind: Namespace, name: shop}}]
+  policy: {policy}
+"
+        )
+    };
+    let cluster = |name: &str| {
+        format!(
+            "---\napiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: {name}}}\n"
+        )
+    };
+    let repo = Sandbox::new()
+        .file("clusters.yaml", ["a", "b"].map(cluster).concat())
+        .file("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+        .file("placement.yaml", placement("{placementType: PickAll}"));
+    repo.run("render --out out").code(0);
+    repo.write("placement.yaml", placement("{placementType: PickN, numberOfClusters: 1}"));
+    let ran = repo.run("plan --previous out/placements.yaml -o json");
+    assert!(ran.err.contains("refused-update"), "{}", ran.err);
+    let plan = ran.json();
+    let row = plan["placements"].as_array().unwrap().iter().find(|row| row["object"]["kind"] == "Namespace");
+    assert_eq!(row.unwrap()["clusters"].as_array().unwrap().len(), 2, "{plan}");
+}

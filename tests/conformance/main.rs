@@ -78,6 +78,7 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
             "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
             "scheduling" | "triggers" | "ties" | "changes",
         ) => karmada::verify,
+        ("karmada", "defaults") => karmada::verify_defaults,
         ("karmada", "repos") => karmada::verify_repo,
         ("karmada", "steps") => karmada::verify_steps,
         ("karmada", "hubstate") => karmada_hub::hub_state,

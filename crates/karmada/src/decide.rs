@@ -263,7 +263,8 @@ impl<'d, 'a> Decision<'d, 'a> {
         let index = |name: &str| schedule::index_of(plane.clusters, name);
         let held: Vec<&Placed> =
             previous.iter().flat_map(|p| &p.clusters).filter(|p| memory.chose(&p.name)).collect();
-        let read = plane.interpreter.workload(template)?;
+        let seen = plane.as_scripts_see(template, Some(&claim.policy().object.id));
+        let read = plane.interpreter.workload(&seen)?;
         let unread = read.as_ref().err().cloned();
         let applies = match claim {
             Claim::Outlived(_) => false,

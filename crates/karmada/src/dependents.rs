@@ -178,7 +178,8 @@ fn needed(
         let Some(referrer) = referrer.filter(|one| one.object.id.namespace.is_some()) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
             let clusters = bits(names, clusters);
-            let dependencies = match plane.interpreter.needed_by(body) {
+            let seen = plane.as_scripts_see(body, placement.policy.as_ref());
+            let dependencies = match plane.interpreter.needed_by(&seen) {
                 Ok(dependencies) => dependencies,
                 Err(failed) => {
                     let what = "keeps the dependencies that it had";

@@ -6,6 +6,7 @@
 //! member   live object ─► create, update (retain), adopt, delete
 //! ```
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::kinds::GroupKinds;
@@ -56,6 +57,7 @@ mod revise;
 mod schedule;
 mod selector;
 mod starter;
+mod stored;
 mod thirdparty;
 mod unclaimed;
 mod validate;
@@ -292,6 +294,22 @@ impl<'a> Karmadas<'a> {
         let (group, namespace) = (id.group(), id.namespace.as_deref());
         let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
         self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()
+    }
+
+    /// A template as scripts see it, where there are scripts for its kind: with its defaults, and with the label and the
+    /// annotations of the policy that claims it.
+    fn as_scripts_see<'t>(&self, template: &'t Object, policy: Option<&ObjectRef>) -> Cow<'t, Object> {
+        if !self.interpreter.has_scripts(&template.id) {
+            return Cow::Borrowed(template);
+        }
+        let mut seen = stored::with_encoded_data(template).into_owned();
+        if let Some(body) = stored::with_defaults(&seen) {
+            seen.body = body;
+        }
+        if let Some(policy) = policy {
+            stored::add_claim(&mut seen, policy);
+        }
+        Cow::Owned(seen)
     }
 
     /// The quota whose `ResourceQuota`s a placement sends.

@@ -16,7 +16,7 @@ use super::memory::{SchedulerMemory, is_scheduled};
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
 use super::version::{Completions, ConflictResolution, Revised};
-use super::{Karmadas, defaults, prune, schedule};
+use super::{Karmadas, defaults, prune, schedule, stored};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding};
@@ -24,7 +24,8 @@ use federate_repo::Template;
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
-    let render = Render { plane, template, overwrite: overwrites(plane, placement) };
+    let (overwrite, claim) = (overwrites(plane, placement), placement.policy.clone());
+    let render = Render { plane, template, overwrite, claim };
     let mut variants = Vec::new();
     let revises = revises(plane, placement);
     if template.per_cluster.is_none()
@@ -57,7 +58,8 @@ pub(super) fn variant(
     let at = placement.clusters.iter().position(|placed| placed.name.as_ref() == cluster)?;
     let revision = *revisions(plane, placement, &template.object).get(at)?;
     let group = Group::all(plane, &placement.clusters).one(at)?;
-    let render = Render { plane, template, overwrite: overwrites(plane, placement) };
+    let (overwrite, claim) = (overwrites(plane, placement), placement.policy.clone());
+    let render = Render { plane, template, overwrite, claim };
     let mut variants = Vec::new();
     render.revision(revision, &group, &mut variants);
     variants.pop()
@@ -203,6 +205,8 @@ struct Render<'r, 'a> {
     plane: &'r Karmadas<'a>,
     template: &'r Template,
     overwrite: bool,
+    /// The policy that claims the template.
+    claim: Option<ObjectRef>,
 }
 
 impl<'a> Render<'_, 'a> {
@@ -211,7 +215,12 @@ impl<'a> Render<'_, 'a> {
         let Some(first) = group.names.first() else { return };
         let mut object = Cow::Borrowed(self.template.for_cluster(first));
         let interpreter = &self.plane.interpreter;
-        let written = revision.map(|revision| revise::written(interpreter, object.to_mut(), revision));
+        let written = revision.map(|revision| {
+            let object = object.to_mut();
+            let original = object.clone();
+            let seen = self.plane.as_scripts_see(&original, self.claim.as_ref());
+            revise::written(interpreter, object, &seen, revision)
+        });
         match written.unwrap_or(Ok(())) {
             Ok(()) => self.overrides(object, group, variants),
             Err(failed) => variants.push(unrevised(&self.template.object, &failed, group)),
@@ -221,15 +230,36 @@ impl<'a> Render<'_, 'a> {
     /// Cluster-wide overrides first, then those of the namespace, which see the result of the former.
     fn overrides(&self, object: Cow<'_, Object>, group: &Group, variants: &mut Vec<Variant>) {
         let wide = self.plane.overrides.matching(None, &object);
+        let own = object.id.namespace.as_deref().map(|own| self.plane.overrides.matching(Some(own), &object));
+        if wide.is_empty() && own.is_none_or(|own| own.is_empty()) {
+            variants.push(self.finished((object, Vec::new()), group, None));
+            return;
+        }
+        // Overrides see the object with its defaults.
+        let written = stored::with_encoded_data(&object);
+        let mut seen = written.clone().into_owned();
+        if let Some(body) = stored::with_defaults(&seen) {
+            seen.body = body;
+        }
+        let mut written = written.into_owned().body;
+        let mut defaulted = seen.body.clone();
+        if self.claim.is_some() {
+            for body in [&mut written, &mut defaulted, &mut seen.body] {
+                stored::add_metadata_maps(body);
+            }
+        }
+        let bodies = (&written, &defaulted);
         let own = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
-            let namespace = former.0.id.namespace.as_deref();
-            let own = namespace.map(|own| self.plane.overrides.matching(Some(own), &former.0));
+            // The cluster-wide policies may have renamed the object.
+            let renamed = Object::of(former.0.body.clone(), "");
+            let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+            let own = namespace.map(|own| self.plane.overrides.matching(Some(own), &renamed));
             let finish = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
-                variants.push(self.finished(former, group));
+                variants.push(self.finished(former, group, Some(bodies)));
             };
             self.each((former, group), &own.unwrap_or_default(), variants, finish);
         };
-        self.each(((object, Vec::new()), group), &wide, variants, own);
+        self.each(((Cow::Owned(seen), Vec::new()), group), &wide, variants, own);
     }
 
     /// Applies the rules of policies, and calls `next` with the result for each part of the clusters. If a rule fails, the
@@ -259,11 +289,20 @@ impl<'a> Render<'_, 'a> {
         }
     }
 
-    fn finished(&self, (object, changes): Former<'_>, group: &Group) -> Variant {
+    /// The variant of an object. `bodies` are the object as it is written and with its defaults, if overrides have seen it.
+    fn finished(
+        &self,
+        (object, changes): Former<'_>,
+        group: &Group,
+        bodies: Option<(&Value, &Value)>,
+    ) -> Variant {
         let mut body = match object {
             Cow::Owned(object) => object.body,
             Cow::Borrowed(object) => object.body.clone(),
         };
+        if let Some((written, defaulted)) = bodies {
+            body = stored::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
+        }
         prune::prune(&mut body, self.overwrite);
         Variant { clusters: group.names.clone(), rendered: Ok(Rendered { body, changes }) }
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::interpreter::{Failed, Interpreter};
 use super::schedule::shares;
+use super::stored;
 use super::version::Division;
 use federate_kubernetes::Object;
 
@@ -19,14 +20,19 @@ pub(super) struct Revision {
     pub(super) completions: Option<i64>,
 }
 
-/// Writes a revision as the object's interpreter does. A `Job` of any group has its completions written, too.
+/// Writes a revision as the object's interpreter does, of which scripts see the object as `seen`. A `Job` of any group has its completions written, too.
 pub(super) fn written(
     interpreter: &Interpreter<'_>,
     object: &mut Object,
+    seen: &Object,
     revision: Revision,
 ) -> Result<(), Failed> {
-    match interpreter.revised(object, revision.replicas) {
-        Some(revised) => object.body = revised?,
+    match interpreter.revised(seen, revision.replicas) {
+        Some(revised) => {
+            let restored = stored::without_defaults(Some(&object.body), Some(&seen.body), revised?);
+            object.body = restored.unwrap_or_default();
+            without_nulls(&mut object.body);
+        }
         None => revise(&mut object.body, revision.replicas),
     }
     if let Some(completions) = revision.completions {

@@ -116,6 +116,12 @@ impl<'a> Interpreter<'a> {
         of_kind.into_iter().flatten().filter(move |script| script.rule == rule).copied()
     }
 
+    /// Whether there is a script for a kind.
+    pub(super) fn has_scripts(&self, id: &ObjectRef) -> bool {
+        let of_kind = self.scripts.get(id.api_version.as_str()).and_then(|kinds| kinds.get(id.kind.as_str()));
+        of_kind.is_some_and(|scripts| !scripts.is_empty())
+    }
+
     /// Whether a script retains fields of the live objects of a kind.
     pub(super) fn retains(&self, id: &ObjectRef) -> bool {
         self.scripts(id, Rule::Retention).next().is_some()

@@ -250,13 +250,7 @@ fn string_map(overrider: &MapOverrider, field: &str, manifest: &mut Value) {
     }
 }
 
-/// Adds empty maps of labels and annotations: templates in a live control plane always have both.
 fn plaintext(overrider: &PlaintextOverrider, manifest: &mut Value) -> std::result::Result<(), String> {
-    if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in ["labels", "annotations"] {
-            metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
-        }
-    }
     let operation =
         Operation { name: &overrider.operator, path: &overrider.path, value: overrider.value.as_ref() };
     patch::apply(manifest, operation)

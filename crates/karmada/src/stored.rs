@@ -1,0 +1,218 @@
+//! Templates as the API server of the control plane stores them.
+//!
+//! Facts: built-in kinds have every default of their API, and `stringData` of a Secret is `data`. A template that a
+//! policy claims has the policy's label and annotations. Scripts and overrides see that object. Manifests leave
+//! out defaults that nothing changed, because member clusters set the same ones.
+
+use std::borrow::Cow;
+
+use federate_apiserver::{Kind, Write, complete, encode_string_data, services, strategy};
+use federate_kubernetes::{Object, ObjectRef};
+use serde_json::{Map, Value};
+
+/// What stands for the address and the node ports that the server chooses for a Service.
+const ADDRESS: &str = "10.0.0.1";
+const NODE_PORT: u16 = 30000;
+
+/// The id that stands for the random one of a policy.
+const PERMANENT_ID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// An object with the defaults of the API server; `None` for kinds without any.
+pub(super) fn with_defaults(object: &Object) -> Option<Value> {
+    let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?;
+    let completed = complete(kind, object.body.clone());
+    let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
+    let mut stored = strategy::create(completed.clone(), &write).unwrap_or(completed);
+    if let Some(stored) = stored.as_object_mut() {
+        stored.remove("status");
+    }
+    keep_unknown(&object.body, &mut stored);
+    if kind.is("Service") {
+        services::allocate(&mut stored, || ADDRESS.to_owned(), || NODE_PORT);
+    }
+    if let (Some(stored), written) =
+        (stored.get_mut("metadata").and_then(Value::as_object_mut), object.at(&["metadata"]))
+    {
+        // The server's own metadata is not a default.
+        stored.retain(|key, _| written.is_some_and(|written| written.get(key).is_some()));
+    }
+    Some(stored)
+}
+
+/// Keeps the fields that the schema of a kind does not have, as a script or an override may read them.
+fn keep_unknown(written: &Value, stored: &mut Value) {
+    match (written, stored) {
+        (Value::Object(written), Value::Object(stored)) => {
+            for (key, value) in written.iter().filter(|(key, value)| !value.is_null() && *key != "status") {
+                match stored.get_mut(key) {
+                    Some(stored) => keep_unknown(value, stored),
+                    None => drop(stored.insert(key.clone(), value.clone())),
+                }
+            }
+        }
+        (Value::Array(written), Value::Array(stored)) if written.len() == stored.len() => {
+            for (written, stored) in written.iter().zip(stored) {
+                keep_unknown(written, stored);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An object whose `stringData` is in `data`.
+pub(super) fn with_encoded_data(object: &Object) -> Cow<'_, Object> {
+    if object.id.kind != "Secret" || object.id.api_version != "v1" || object.at(&["stringData"]).is_none() {
+        return Cow::Borrowed(object);
+    }
+    let mut encoded = object.clone();
+    encode_string_data(&mut encoded.body);
+    Cow::Owned(encoded)
+}
+
+/// The result of changes to an object with its defaults, without the defaults that did not change.
+pub(super) fn without_defaults(
+    written: Option<&Value>,
+    stored: Option<&Value>,
+    result: Value,
+) -> Option<Value> {
+    if Some(&result) == stored {
+        return written.cloned();
+    }
+    match (written, stored, result) {
+        (Some(Value::Object(written)), Some(Value::Object(stored)), Value::Object(result)) => {
+            Some(map_without_defaults(written, stored, result).into())
+        }
+        (Some(Value::Array(written)), Some(Value::Array(stored)), Value::Array(result)) => {
+            Some(list_without_defaults(written, stored, result).into())
+        }
+        (_, _, result) => Some(result),
+    }
+}
+
+fn map_without_defaults(
+    written: &Map<String, Value>,
+    stored: &Map<String, Value>,
+    mut result: Map<String, Value>,
+) -> Map<String, Value> {
+    let mut map = Map::new();
+    let image = result.get("image").cloned();
+    let other_image = image.is_some() && image.as_ref() != stored.get("image");
+    for key in written.keys() {
+        match result.shift_remove(key) {
+            Some(value) => {
+                let value = without_defaults(written.get(key), stored.get(key), value);
+                map.extend(value.map(|value| (key.clone(), value)));
+            }
+            // The server does not know the field.
+            None if !stored.contains_key(key) => {
+                let value = written.get(key).filter(|value| !value.is_null());
+                map.extend(value.map(|value| (key.clone(), value.clone())));
+            }
+            None => {}
+        }
+    }
+    for (key, value) in result {
+        // Of another image, the member would set another policy.
+        let pulls = key == "imagePullPolicy"
+            && other_image
+            && image.as_ref().and_then(Value::as_str).is_some_and(|image| value != pull_policy(image));
+        if pulls || stored.get(&key) != Some(&value) {
+            map.insert(key, value);
+        }
+    }
+    map
+}
+
+/// Items that are as they were stored are found wherever they stand. Others are compared with the one at their place.
+fn list_without_defaults(written: &[Value], stored: &[Value], result: Vec<Value>) -> Vec<Value> {
+    let same_length = stored.len() == result.len();
+    let item = |(at, item): (usize, Value)| {
+        let place =
+            if stored.get(at) == Some(&item) { Some(at) } else { stored.iter().position(|one| *one == item) };
+        match place {
+            Some(place) => written.get(place).cloned(),
+            None => {
+                let named = |one: &Value| item.get("name").is_some() && one.get("name") == item.get("name");
+                match stored.iter().position(named).or(same_length.then_some(at)) {
+                    Some(place) => without_defaults(written.get(place), stored.get(place), item),
+                    None => Some(item),
+                }
+            }
+        }
+    };
+    result.into_iter().enumerate().filter_map(item).collect()
+}
+
+/// The default of `imagePullPolicy`.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    let has_digest = image.contains('@');
+    match name.split('@').next().unwrap_or(name).split_once(':') {
+        _ if has_digest => "IfNotPresent",
+        None | Some((_, "latest" | "")) => "Always",
+        Some(_) => "IfNotPresent",
+    }
+}
+
+/// Adds the label and the annotations of the policy that claims an object.
+pub(super) fn add_claim(object: &mut Object, policy: &ObjectRef) {
+    let prefix = match policy.namespace {
+        Some(_) => "propagationpolicy.karmada.io",
+        None => "clusterpropagationpolicy.karmada.io",
+    };
+    object.set_label(&format!("{prefix}/permanent-id"), PERMANENT_ID);
+    if let Some(namespace) = &policy.namespace {
+        object.set_annotation(&format!("{prefix}/namespace"), namespace);
+    }
+    object.set_annotation(&format!("{prefix}/name"), &policy.name);
+}
+
+/// Adds the maps of labels and annotations that every claimed object has.
+pub(super) fn add_metadata_maps(body: &mut Value) {
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let entry = metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
+            if entry.is_null() {
+                *entry = Value::Object(Map::new());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_that_did_not_change_are_left_out() {
+        let body = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "x:1"}]}}}});
+        let object = Object::named("apps/v1", "Deployment", "shop/web", body);
+        let stored = with_defaults(&object).unwrap();
+        assert_eq!(stored["spec"]["revisionHistoryLimit"], 10);
+        let restore = |result: Value| without_defaults(Some(&object.body), Some(&stored), result).unwrap();
+        assert_eq!(restore(stored.clone()), object.body);
+        let mut changed = stored.clone();
+        changed["spec"]["revisionHistoryLimit"] = json!(3);
+        assert_eq!(restore(changed)["spec"]["revisionHistoryLimit"], 3);
+        let mut changed = stored.clone();
+        let container = &mut changed["spec"]["template"]["spec"]["containers"][0];
+        container["image"] = json!("x:latest");
+        let container = &restore(changed)["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(*container, json!({"name": "a", "image": "x:latest", "imagePullPolicy": "IfNotPresent"}));
+    }
+
+    #[test]
+    fn the_pull_policy_follows_the_tag() {
+        for (image, policy) in [
+            ("nginx", "Always"),
+            ("nginx:latest", "Always"),
+            ("localhost:5000/nginx", "Always"),
+            ("localhost:5000/nginx:1", "IfNotPresent"),
+            ("nginx@sha256:00", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+}
