@@ -109,3 +109,8 @@ for tool in bash cat git mktemp rm dirname touch; do
 done
 run 2 PATH="$work/bare"
 has log "jq is not installed"
+
+# Folders of a path become `--path` of every command.
+play
+run 0 INPUT_COMMAND=check INPUT_FOLDERS=$'shared\n\nenvs/my prod\r\n'
+called 'check --path=shared --path=envs/my\ prod -o json -- .'

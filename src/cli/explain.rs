@@ -155,7 +155,7 @@ impl Explain {
                 policy,
                 &plan::table(session, &self.args.narrowed(&plan), false, style),
             ))?;
-            self.args.report(session, &found);
+            self.args.report_in_full(session, &found);
         } else {
             print_value(policy, self.output)?;
         }

@@ -1,5 +1,6 @@
 //! `federate init`
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -277,6 +278,18 @@ impl Init {
         }
         notes.extend(drafted.unmet.iter().map(|(object, name)| {
             format!("{object} selects the cluster {name} by properties that it cannot have besides those that others select it by")
+        }));
+        let mut undrafted: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (object, property) in &drafted.undrafted {
+            undrafted.entry(property).or_default().push(object.to_string());
+        }
+        notes.extend(undrafted.iter().map(|(property, objects)| {
+            let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+            format!(
+                "{} by the property {property}, which only the status of clusters has: take it from the control plane with \
+                 `federate snapshot`, or write it below `status.properties` of the MemberClusters",
+                list(&objects, 3) + if objects.len() == 1 { " selects clusters" } else { " select clusters" }
+            )
         }));
         notes
     }

@@ -8,7 +8,7 @@ use super::filter::FilterArgs;
 use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, print, print_to, print_unchanged, say};
 use federate_engine::previous;
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::ObjectRef;
 use federate_report::kept::control_plane_line;
 use federate_report::table::TextStyle;
 use federate_report::{capacity, plan as report};
@@ -60,9 +60,6 @@ Examples:
   federate plan examples/repo -o json > plan.json
   federate plan examples/repo --previous plan.json";
 
-/// How many objects without a policy are reported one by one.
-const UNMATCHED: usize = 5;
-
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         if self.capacity && !matches!(self.output, Output::Table | Output::Wide) {
@@ -91,22 +88,7 @@ impl Plan {
         let exit = outcome(&findings);
         // Errors concern everything: nothing can be rendered.
         findings.retain(|finding| finding.is_error() || filter.shows_finding(finding));
-        let unmatched = |finding: &Finding| finding.code == "unmatched" && !finding.is_error();
-        let many = findings.iter().filter(|finding| unmatched(finding)).count();
-        if matches!(self.output, Output::Table | Output::Wide) && many > UNMATCHED {
-            // The table has them already.
-            let others: Vec<Finding> =
-                findings.iter().filter(|finding| !unmatched(finding)).cloned().collect();
-            self.args.report(&session, &others);
-            if !self.args.quiet {
-                say(&format!(
-                    "warning[unmatched]: no policy matches {many} objects; `federate explain KIND/NAME` says what keeps \
-                     one from each policy\n"
-                ));
-            }
-        } else {
-            self.args.report(&session, &findings);
-        }
+        self.args.report(&session, &findings);
         Ok(exit)
     }
 

@@ -447,6 +447,12 @@ impl RepoArgs {
         say(&self.report_text(session, found));
     }
 
+    /// Prints findings to standard error, warnings as well as errors.
+    pub(super) fn report_in_full(&self, session: &Session, found: &[Finding]) {
+        let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
+        say(&findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr())));
+    }
+
     /// Prints to standard error when the snapshot was taken, and a line for each cluster that is not ready, unless
     /// `--quiet`.
     pub(super) fn say_cluster_notices(&self, session: &Session) -> Result<(), Fault> {
@@ -469,10 +475,25 @@ impl RepoArgs {
         Ok(stored.and_then(|stored| self.snapshot.age(&stored, self.now.unwrap_or_else(Timestamp::now))))
     }
 
-    /// What [`report`](Self::report) prints.
+    /// What [`report`](Self::report) prints: errors and what the repo lacks in full, and several other warnings in one line
+    /// unless `-v` asks for them.
     pub(super) fn report_text(&self, session: &Session, found: &[Finding]) -> String {
-        let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr()))
+        let is_full = |finding: &&Finding| {
+            finding.is_error() || (!self.quiet && (self.verbose || findings::is_about_repo(finding.code)))
+        };
+        let (mut full, mut folded): (Vec<&Finding>, Vec<&Finding>) = found.iter().partition(is_full);
+        if self.quiet {
+            folded.clear();
+        }
+        // One line would not say more than one warning.
+        if folded.len() == 1 {
+            full.append(&mut folded);
+        }
+        let full: Vec<Finding> = full.into_iter().cloned().collect();
+        let most = if self.verbose { usize::MAX } else { findings::SHOWN };
+        let color = use_color(&std::io::stderr());
+        let text = findings::text_of_first(session.repo(), &full, session.dialects(), color, most);
+        text + &findings::fold_warnings(&folded, &format!("federate check {}", self.repo.display()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `federate check`
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, WEB};
 
 #[test]
 fn a_clean_repo_is_clean() {
@@ -486,4 +486,91 @@ metadata:
     let words = "warning[replaces-policy]: the annotation kubeadmiral.io/clusterSelector of ConfigMap shop/web replaces `clusterSelector` of \
                  PropagationPolicy shop/eu";
     assert!(found.contains(words), "{found}");
+}
+
+/// A repo in a folder of a git repository, with an error and a warning.
+fn with_findings() -> Sandbox {
+    let sandbox = Sandbox::new()
+        .file("deploy/clusters.yaml", crate::sandbox::CLUSTERS)
+        .file("deploy/policy.yaml", crate::sandbox::POLICY)
+        .file("deploy/web.yaml", WEB)
+        .file(
+            "deploy/50% off, really.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: alone, namespace: shop}\n",
+        )
+        .file("deploy/broken.yaml", "a: [\n");
+    sandbox.git("init -q -b main");
+    sandbox
+}
+
+#[test]
+fn findings_as_workflow_commands_of_github() {
+    let out = with_findings().run("check deploy -o github").code(2).out;
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 2, "{out}");
+    assert!(lines[0].starts_with("::error file=deploy/broken.yaml,line="), "{out}");
+    assert!(lines[0].contains(",title=invalid-yaml::"), "{out}");
+    assert!(
+        lines[1]
+            .starts_with("::warning file=deploy/50%25 off%2C really.yaml,line=3,col=12,title=unmatched::"),
+        "{out}"
+    );
+    // Line breaks would end a command.
+    assert!(lines[1].contains("%0Ahelp: "), "{out}");
+}
+
+#[test]
+fn findings_as_sarif() {
+    let log = with_findings().run("check deploy -o sarif").code(2).json();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "{log}");
+    for result in results {
+        let rule = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(run["tool"]["driver"]["rules"][rule]["id"], result["ruleId"]);
+    }
+    assert_eq!(results[0]["level"], "error");
+    let place = &results[1]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "deploy/50%25%20off%2C%20really.yaml");
+    assert_eq!(place["region"], serde_json::json!({"startLine": 3, "startColumn": 12}));
+}
+
+#[test]
+fn findings_as_junit() {
+    let out = with_findings().run("check deploy -o junit").code(2).out;
+    assert!(out.contains("<testsuite name=\"federate check\" tests=\"2\" failures=\"2\">"), "{out}");
+    assert!(
+        out.contains("<testcase classname=\"unmatched\" name=\"deploy/50% off, really.yaml:3\">"),
+        "{out}"
+    );
+    let clean = Sandbox::web().run("check -o junit").code(0).out;
+    assert!(
+        clean.contains("tests=\"1\" failures=\"0\"") && clean.contains("name=\"no findings\"/>"),
+        "{clean}"
+    );
+}
+
+#[test]
+fn warnings_are_one_line_outside_of_check() {
+    let sandbox = Sandbox::web();
+    let config = |name: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: shop}}\n")
+    };
+    sandbox.write("one.yaml", config("one"));
+    for command in ["plan", "render --out out"] {
+        let ran = sandbox.run(command).code(0);
+        assert!(ran.err.contains("warning[unmatched]: no policy places ConfigMap shop/one"), "{ran:?}");
+    }
+    sandbox.write("two.yaml", config("two"));
+    let ran = sandbox.run("plan").code(0);
+    assert!(ran.err.contains("2 warnings: 2 unmatched; `federate check .` shows them\n"), "{ran:?}");
+    assert!(!ran.err.contains("shop/two"), "{ran:?}");
+    let full = sandbox.run("plan -v").code(0);
+    assert_eq!(full.err.matches("warning[unmatched]").count(), 2, "{full:?}");
+    assert_eq!(sandbox.run("plan -q").code(0).err, "");
+    // Errors stay in full.
+    sandbox.write("broken.yaml", "a: [\n");
+    let ran = sandbox.run("plan").code(2);
+    assert!(ran.err.contains("error[invalid-yaml]") && ran.err.contains("--> broken.yaml:1"), "{ran:?}");
 }

@@ -544,7 +544,7 @@ fn a_comment_about_drift_fits() {
     );
     let markdown = sandbox.run("drift --observed .live -o markdown").code(1).out;
     assert!(markdown.chars().count() <= 65_536, "{}", markdown.chars().count());
-    assert!(markdown.contains("of 700 changes are left out"), "{}", &markdown[markdown.len() - 300..]);
+    assert!(markdown.contains("of 700 lines of “Drift”"), "{}", &markdown[markdown.len() - 300..]);
     assert!(markdown.contains("config-699") && markdown.contains("it is missing"), "what matters most stays");
 }
 
@@ -601,4 +601,18 @@ fn values_named_like_credentials_are_not_shown() {
         let ran = sandbox.run(&format!("apply --dry-run=client --observed .live -o {output}")).code(0);
         assert!(!(ran.out + &ran.err).contains("hunter2"), "{output}");
     }
+}
+
+#[test]
+fn drift_is_narrowed_to_namespaces_and_labels() {
+    let edited = live("kubectl-edit", "Update", 7, "");
+    let sandbox = dumped(&edited, &live("federate", "Apply", 2, ""));
+    let drifted = |arguments: &str, code: i32| {
+        let ran = sandbox.run(&format!("drift --observed .live -o json {arguments}")).code(code).json();
+        ran["actions"].as_array().unwrap().len()
+    };
+    assert_eq!(drifted("-n shop", 1), 1);
+    assert_eq!(drifted("-n other", 0), 0);
+    assert_eq!(drifted("-l absent=label", 0), 0);
+    assert_eq!(drifted("-l !absent", 1), 1);
 }

@@ -349,3 +349,16 @@ fn a_template_without_policy_stands_once() {
         "{plan}"
     );
 }
+
+#[test]
+fn an_override_that_fails_is_an_error_of_plan_and_explain() {
+    let failing = "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: fails, namespace: shop}\nspec:\n  \
+                   overrideRules:\n  - overriders:\n      plaintext: [{path: /spec/absent/field, operator: replace, value: 1}]\n";
+    let sandbox = Sandbox::web().file("override.yaml", failing);
+    for command in ["plan", "plan -o json", "explain deployment/web -n shop", "render --out out"] {
+        let ran = sandbox.run(command).code(2);
+        // What is explained names the failure itself.
+        let said = if command.starts_with("explain") { &ran.out } else { &ran.err };
+        assert!(said.contains("OverridePolicy shop/fails fails: "), "{command}: {ran:?}");
+    }
+}

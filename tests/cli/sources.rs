@@ -121,7 +121,7 @@ fn a_folder_that_no_policy_selects_stops_nothing() {
         .file("product/templates/ds.yaml", "{{- if .Values.a }}\nkind: DaemonSet\napiVersion: apps/v1\nmetadata:\n  name: {{ .Release.Name }}\n{{- end }}\n")
         .file("lib/Chart.yaml", "apiVersion: v2\nname: lib\ntype: library\nversion: 1.0.0\n")
         .file("lib/templates/x.yaml", "{{ define \"x\" }}\nkind: Deployment\n{{ end }}\n");
-    let ran = repo.run("render --out out").code(0);
+    let ran = repo.run("render --out out -v").code(0);
     assert_eq!(ran.err.matches("warning[kustomization]").count(), 1, "{}", ran.err);
     assert_eq!(ran.err.matches("warning[helm-chart]").count(), 1, "{}", ran.err);
     assert!(ran.err.contains("its 2 objects are not templates, and no policy selects them"), "{}", ran.err);
@@ -327,7 +327,7 @@ fn duplicates_that_nobody_places_are_one_warning() {
     for cluster in ["c1", "c2", "c3"] {
         repo = repo.file(&format!("clusters/{cluster}/flux-system/gotk.yaml"), &bootstrap);
     }
-    let ran = repo.run("render --out out").code(0);
+    let ran = repo.run("render --out out -v").code(0);
     assert_eq!(ran.err.matches("[duplicate-object]").count(), 1, "{}", ran.err);
     assert!(ran.err.contains("5 objects are defined several times, equally: 5 in `clusters/c1` and `clusters/c2`, `clusters/c3`"), "{}", ran.err);
     assert!(ran.err.contains("list the folders in .federateignore"), "{}", ran.err);
@@ -460,7 +460,7 @@ fn hooks_that_do_not_install_are_never_placed() {
         .file("skip.yaml", hooked("skip", "argocd.argoproj.io/hook", "Skip"))
         .file("migrate.yaml", hooked("migrate", "helm.sh/hook", "pre-upgrade"))
         .file("sync.yaml", hooked("sync", "argocd.argoproj.io/hook", "PreSync"));
-    let ran = repo.run("render --out out").code(0);
+    let ran = repo.run("render --out out -v").code(0);
     assert_eq!(ran.err.matches("warning[hook]").count(), 2, "{}", ran.err);
     for name in [
         "test (test)",
@@ -488,7 +488,7 @@ fn files_of_other_tools_are_named_once() {
         .file("j/a.jsonnet", "{}\n")
         .file("j/b.libsonnet", "{}\n")
         .file("c/a.cue", "a: 1\n");
-    let ran = repo.run("render --out out").code(0);
+    let ran = repo.run("render --out out -v").code(0);
     assert_eq!(ran.err.matches("warning[other-tool]").count(), 5, "{}", ran.err);
     for name in ["Rancher Fleet", "helmfile", "kluctl", "Jsonnet", "CUE"] {
         assert!(ran.err.contains(name), "{name}: {}", ran.err);

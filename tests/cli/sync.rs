@@ -390,3 +390,31 @@ fn replicas_that_move_are_counted() {
     origin.once().code(0);
     assert_eq!(origin.status()["replicasMoved"], 0);
 }
+
+#[test]
+fn a_sync_reads_the_paths_that_it_names() {
+    let origin = Origin::new();
+    for file in ["clusters.yaml", "policy.yaml"] {
+        origin.files.write(&format!("shared/{file}"), origin.files.read(file));
+    }
+    origin.files.write("prod/web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    origin.files.write("test/web.yaml", WEB);
+    origin.files.write("test/broken.yaml", "a: [\n");
+    origin.files.git("rm -q -f clusters.yaml policy.yaml web.yaml");
+    origin.push("environments");
+    let sync = |paths: &str| {
+        let text = format!(
+            "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: web}}\nspec:\n  source:\n    url: origin.git\n    \
+             ref: {{branch: main}}\n    paths: {paths}\n  interval: 1m\n  commit: {{branch: rendered}}\n"
+        );
+        origin.sandbox.write("sync.yaml", text);
+    };
+    sync("[shared, prod]");
+    origin.once().code(0);
+    assert!(origin.rendered("m1/shop/deployment.apps_web.yaml").contains("replicas: 4"));
+    sync("[shared, test]");
+    let ran = origin.once().code(2);
+    assert!(ran.err.contains("test/broken.yaml"), "{ran:?}");
+    sync("[../elsewhere]");
+    origin.once().code(2);
+}

@@ -180,7 +180,7 @@ fn an_installation_in_the_repo_names_the_release() {
     assert_eq!(release("plan -o json"), "1.16.1");
     repo.write("federate.yaml", "");
     repo.write("hub/scheduler.yaml", scheduler("latest"));
-    let ran = repo.run("plan -o json").code(0);
+    let ran = repo.run("plan -o json -v").code(0);
     assert!(ran.err.contains("warning[unknown-release]") && ran.err.contains("`latest`"), "{}", ran.err);
     assert_eq!(ran.json()["versions"]["karmada"], "1.19.0");
 }

@@ -13,8 +13,12 @@ struct Watching<'s> {
 
 impl<'s> Watching<'s> {
     fn start(sandbox: &'s Sandbox) -> Self {
+        Self::start_with(sandbox, "")
+    }
+
+    fn start_with(sandbox: &'s Sandbox, arguments: &str) -> Self {
         let log = |name: &str| std::fs::File::create(sandbox.path(name)).unwrap();
-        let mut command = sandbox.command("render --out rendered --watch");
+        let mut command = sandbox.command(&format!("render --out rendered --watch {arguments}"));
         command.stdin(Stdio::null()).stdout(log(".said")).stderr(log(".errors"));
         Self { sandbox, child: command.spawn().unwrap() }
     }
@@ -68,4 +72,22 @@ fn what_is_not_watched_is_said() {
     let said = sandbox.run("render absent --out rendered --watch").code(2).err;
     assert!(said.contains("cannot watch absent"), "{said}");
     sandbox.run("render --rev HEAD --out rendered --watch").code(2);
+}
+
+#[test]
+fn only_the_given_paths_are_rendered_while_watching() {
+    let sandbox = Sandbox::new()
+        .file("shared/clusters.yaml", crate::sandbox::CLUSTERS)
+        .file("shared/policy.yaml", crate::sandbox::POLICY)
+        .file("prod/web.yaml", WEB)
+        .file("test/web.yaml", WEB.replace("replicas: 4", "replicas: 2"));
+    let watching = Watching::start_with(&sandbox, "--path shared --path prod");
+    watching.until(M1, "replicas: 2");
+    sandbox.write("prod/web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    watching.until(M1, "replicas: 4");
+    // A change elsewhere is not read, so it cannot fail the run.
+    sandbox.write("test/web.yaml", "a: [\n");
+    sandbox.write("prod/web.yaml", WEB.replace("replicas: 4", "replicas: 12"));
+    watching.until(M1, "replicas: 6");
+    assert!(!sandbox.read(".errors").contains("test/web.yaml"), "{}", sandbox.read(".errors"));
 }

@@ -59,6 +59,8 @@ pub struct ClusterTerm {
     pub distinct: Vec<(ClusterProperty, usize)>,
     /// Whether it applies only where the terms of the object before it do not suffice, so that it means other clusters.
     pub fallback: bool,
+    /// What it demands of clusters that only their status has, such as their number of nodes: the names of the properties.
+    pub status_properties: Vec<String>,
 }
 
 /// What holds for a property of a cluster.

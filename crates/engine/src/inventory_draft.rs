@@ -24,6 +24,8 @@ pub struct DraftedInventory {
     pub placeholders: Vec<String>,
     /// Selections that no cluster can meet besides the others: the object, and which clusters it names.
     pub unmet: Vec<(ObjectRef, String)>,
+    /// What objects demand of clusters that only their status has: the object, and the name of the property.
+    pub undrafted: BTreeSet<(ObjectRef, String)>,
 }
 
 /// Drafts the inventory of a repo. Clusters with the `given` names take the places of those that the repo does not name.
@@ -62,6 +64,7 @@ struct InventoryDraft {
     /// The clusters with names.
     by_name: BTreeMap<String, usize>,
     unmet: Vec<(ObjectRef, String)>,
+    undrafted: BTreeSet<(ObjectRef, String)>,
 }
 
 /// A cluster, as far as selections determine it.
@@ -105,6 +108,8 @@ impl InventoryDraft {
     fn add_terms(&mut self, object: &ObjectRef, terms: &[ClusterTerm]) {
         let mut used = BTreeSet::new();
         for term in terms {
+            let undrafted = term.status_properties.iter().map(|property| (object.clone(), property.clone()));
+            self.undrafted.extend(undrafted);
             // Any cluster meets it.
             if term.fallback && term.names.is_empty() && term.conditions.is_empty() {
                 continue;
@@ -261,7 +266,7 @@ impl InventoryDraft {
     fn finish(mut self, given: &[String]) -> DraftedInventory {
         let says_nothing = |cluster: &ClusterDraft| cluster.name.is_none() && cluster.values().is_empty();
         if given.is_empty() && self.clusters.iter().all(says_nothing) {
-            return DraftedInventory::default();
+            return DraftedInventory { undrafted: self.undrafted, ..DraftedInventory::default() };
         }
         let mut free: Vec<&String> = given.iter().filter(|name| !self.by_name.contains_key(*name)).collect();
         let mut placeholders = Vec::new();
@@ -290,7 +295,7 @@ impl InventoryDraft {
         let mut clusters: Vec<ConfiguredCluster> =
             self.clusters.iter().map(ClusterDraft::configured).collect();
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
-        DraftedInventory { clusters, placeholders, unmet: self.unmet }
+        DraftedInventory { clusters, placeholders, unmet: self.unmet, undrafted: self.undrafted }
     }
 }
 

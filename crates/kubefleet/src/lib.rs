@@ -11,7 +11,7 @@
 //! clusters.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -236,6 +236,21 @@ struct KubeFleetPlane<'a> {
     findings: Vec<Finding>,
 }
 
+/// Drops failures of selectors that are invalid: the selection fails because of that.
+fn drop_followers(findings: &mut Vec<Finding>) {
+    let selector = |pointer: &str| pointer.split('/').take(4).collect::<Vec<_>>().join("/");
+    let is_cause = |finding: &&Finding| finding.is_error() && finding.code == "invalid-policy";
+    let invalid: BTreeSet<(Option<ObjectRef>, String)> = findings
+        .iter()
+        .filter(is_cause)
+        .map(|finding| (finding.object.clone(), selector(&finding.pointer)))
+        .collect();
+    findings.retain(|finding| {
+        finding.code != selection::FAILED
+            || !invalid.contains(&(finding.object.clone(), finding.pointer.clone()))
+    });
+}
+
 impl<'a> KubeFleetPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let (behaviour, unknown) = Behaviour::chosen(input.repo);
@@ -263,6 +278,7 @@ impl<'a> KubeFleetPlane<'a> {
             subject.admitted = is_admitted;
             plane.placements.push(subject);
         }
+        drop_followers(&mut plane.findings);
         for (unit, subject) in plane.placements.iter().enumerate() {
             for id in std::iter::once(&subject.object.id).chain(subject.selected()) {
                 plane.about.entry(id.clone()).or_insert(unit);

@@ -110,13 +110,24 @@ fn picked(policy: &Cursor<'_>, affinity: &Cursor<'_>) -> Vec<ClusterTerm> {
     let preferred = affinity.field("preferredDuringSchedulingIgnoredDuringExecution");
     let preferences = preferred.items().map(|one| one.field("preference").field("labelSelector"));
     let preferred: Vec<ClusterTerm> = preferences.map(|selector| first.clone().labelled(&selector)).collect();
+    let sorted_by = preferred_properties(affinity);
     let count =
         policy.field("numberOfClusters").value().as_u64().and_then(|count| usize::try_from(count).ok());
     if let Some(term) = terms.first_mut() {
         term.count = count.unwrap_or(1).min(MAX_PICKED);
+        term.status_properties.extend(sorted_by);
     }
     terms.extend(preferred);
     terms
+}
+
+/// The properties by which a placement prefers clusters, which only their status has.
+fn preferred_properties(affinity: &Cursor<'_>) -> Vec<String> {
+    let preferred = affinity.field("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferences: Vec<Cursor<'_>> = preferred.items().map(|one| one.field("preference")).collect();
+    let sorted = preferences.iter().map(|one| one.field("propertySorter").field("name").text().to_owned());
+    let selected = preferences.iter().flat_map(selected_properties);
+    sorted.chain(selected).filter(|name| !name.is_empty()).collect()
 }
 
 /// The most clusters that an inventory is to have for a placement.
@@ -125,7 +136,18 @@ const MAX_PICKED: usize = 100;
 /// What the terms of a selector of clusters select.
 fn required_terms(selector: &Cursor<'_>) -> Vec<ClusterTerm> {
     let terms = selector.field("clusterSelectorTerms");
-    terms.items().map(|term| ClusterTerm::default().labelled(&term.field("labelSelector"))).collect()
+    let read = |term: Cursor<'_>| ClusterTerm {
+        status_properties: selected_properties(&term),
+        ..ClusterTerm::default().labelled(&term.field("labelSelector"))
+    };
+    terms.items().map(read).collect()
+}
+
+/// The properties by which a term selects, which only the status of clusters has.
+fn selected_properties(term: &Cursor<'_>) -> Vec<String> {
+    let expressions = term.field("propertySelector").field("matchExpressions");
+    let names = expressions.items().map(|expression| expression.field("name").text().to_owned());
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 fn terms(all: &mut References, selector: &Cursor<'_>) {

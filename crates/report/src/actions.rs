@@ -20,7 +20,6 @@ const NAMED: usize = 2;
 /// The actions as a table: one row per object, with the fields that change below it. Similar actions share
 /// one row, unless every object is to be shown.
 pub fn table(actions: &Actions, style: TextStyle) -> String {
-    let mut out = String::new();
     let shown: Vec<&Action> = actions
         .actions
         .iter()
@@ -31,10 +30,21 @@ pub fn table(actions: &Actions, style: TextStyle) -> String {
                 || action.outcome > Outcome::Done
         })
         .collect();
-    let rows = rows(&shown, style.full);
+    let mut out = write_rows(&rows(&shown, style.full), actions, style);
+    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
+    out
+}
+
+/// The widest column of clusters. A long list of clusters does not move the other columns.
+const MAX_CLUSTER_WIDTH: usize = 24;
+
+/// Rows as a table, with their fields below them and the clusters that could not be read last.
+pub(super) fn write_rows(rows: &[Row<'_>], actions: &Actions, style: TextStyle) -> String {
+    let mut out = String::new();
     let width = |text: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
-    let (cluster, object) = (width(&|r| r.action.cluster.len()), width(&|r| r.name.chars().count()));
-    for row in &rows {
+    let cluster = width(&|row| row.clusters.chars().count()).min(MAX_CLUSTER_WIDTH);
+    let object = width(&|row| row.name.chars().count());
+    for row in rows {
         let action = row.action;
         let word = style.paint(color(action.action), &format!("{:9}", word(action.action)));
         let restarts = if action.restarts_pods {
@@ -43,25 +53,28 @@ pub fn table(actions: &Actions, style: TextStyle) -> String {
             String::new()
         };
         let said = said(action).map(|said| format!("  {}", visible(&said))).unwrap_or_default();
-        let line =
-            format!("{:cluster$}  {word}  {:object$}{restarts}{said}", visible(&action.cluster), row.name);
+        let line = format!("{:cluster$}  {word}  {:object$}{restarts}{said}", row.clusters, row.name);
         let _ = writeln!(out, "{}", line.trim_end());
-        for diff in &action.diffs {
-            let _ = writeln!(out, "{:cluster$}             {}", "", field(diff));
+        for field in &row.fields {
+            let _ = writeln!(out, "{:cluster$}             {field}", "");
         }
     }
     for (name, error) in unread(actions) {
         let word = style.paint(AnsiColor::Red, &format!("{:9}", "failed"));
         let _ = writeln!(out, "{:cluster$}  {word}  {}", visible(name), visible(error));
     }
-    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
     out
 }
 
 /// A row of the table: one action, or several similar ones.
-struct Row<'a> {
-    action: &'a Action,
-    name: String,
+pub(super) struct Row<'a> {
+    /// One of the actions, which stands for all.
+    pub(super) action: &'a Action,
+    pub(super) clusters: String,
+    /// The object, or several.
+    pub(super) name: String,
+    /// A line for each field.
+    pub(super) fields: Vec<String>,
 }
 
 fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
@@ -75,12 +88,18 @@ fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
             alike.entry(key).or_default().push(action);
         }
     }
+    let named = |action: &'a Action, name: String| Row {
+        action,
+        clusters: visible(&action.cluster),
+        name: visible(&name),
+        fields: action.diffs.iter().map(field).collect(),
+    };
     let row = |action: &&'a Action| match key(action).and_then(|key| alike.get(&key)) {
         Some(same) if same.len() > ONE_BY_ONE => {
             let first = same.first().is_some_and(|first| std::ptr::eq(*first, *action));
-            first.then(|| Row { action, name: visible(&several(same.iter().map(|action| &action.object))) })
+            first.then(|| named(action, several(same.iter().map(|action| &action.object))))
         }
-        _ => Some(Row { action, name: visible(&action.object.to_string()) }),
+        _ => Some(named(action, action.object.to_string())),
     };
     actions.iter().filter_map(row).collect()
 }
@@ -204,7 +223,7 @@ pub(super) fn value(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-pub(super) fn word(kind: ActionKind) -> &'static str {
+fn word(kind: ActionKind) -> &'static str {
     match kind {
         ActionKind::Create => "create",
         ActionKind::Update => "update",
@@ -216,7 +235,7 @@ pub(super) fn word(kind: ActionKind) -> &'static str {
     }
 }
 
-pub(super) fn color(kind: ActionKind) -> AnsiColor {
+fn color(kind: ActionKind) -> AnsiColor {
     match kind {
         ActionKind::Create | ActionKind::Adopt => AnsiColor::Green,
         ActionKind::Update => AnsiColor::Yellow,
@@ -228,22 +247,4 @@ pub(super) fn color(kind: ActionKind) -> AnsiColor {
 /// Text of a repo or a cluster, without control characters for a terminal.
 pub(super) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '@' => out.push_str("&#64;"),
-            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '#' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -134,7 +134,7 @@ pub fn junit(rows: &[Row], prefix: &str) -> String {
 }
 
 /// Text within an attribute. Characters that XML does not allow are replaced.
-fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -4,17 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
-
-use super::actions::{PREDICTED, color, escaped, said, unread, value, visible, word};
+use super::actions::{PREDICTED, Row, said, unread, value, visible, write_rows};
+use super::annotations::xml;
+use super::escape::sentence;
+use super::size_budget::{self as budget, Importance, MAX_COMMENT, Section};
 use super::table::{TextStyle, counted};
 use federate_engine::actions::{Action, ActionKind, Actions, FieldDiff, Outcome, Writer};
 use federate_kubernetes::finding::list;
 
-/// The number of characters that a comment on GitHub holds at most.
-const LONGEST: usize = 65_536;
-/// The characters reserved for what is said about rows that are left out.
-const NOTE: usize = 500;
 /// How many clusters, or managers, a line names.
 const NAMED: usize = 10;
 
@@ -67,16 +64,19 @@ impl<'a> Entry<'a> {
         Some((times.first()?, times.last()?))
     }
 
-    /// How much it matters to a reader; what matters most comes first.
-    fn importance(&self) -> u8 {
-        let Some(action) = self.first() else { return u8::MAX };
-        let writers = action.diffs.iter().filter_map(|diff| diff.writer);
+    /// How much it matters to a reader.
+    fn importance(&self) -> Importance {
+        let Some(action) = self.first() else { return Importance::Detail };
         match action.action {
-            _ if action.outcome == Outcome::Failed => 0,
-            ActionKind::Create | ActionKind::Delete => 1,
-            _ if action.restarts_pods => 2,
-            _ if action.diffs.iter().any(|diff| diff.live.is_none()) => 3,
-            _ => writers.map(|writer| 3 + writer as u8).min().unwrap_or(3),
+            _ if action.outcome == Outcome::Failed => Importance::Summary,
+            ActionKind::Create | ActionKind::Delete => Importance::Deletion,
+            _ if action.restarts_pods => Importance::Restart,
+            _ if action.diffs.iter().any(|diff| diff.live.is_none()) => Importance::Finding,
+            _ => match action.diffs.iter().filter_map(|diff| diff.writer).min() {
+                None | Some(Writer::Person) => Importance::Finding,
+                Some(Writer::Controller | Writer::Federate) => Importance::Value,
+                Some(Writer::Server) => Importance::Detail,
+            },
         }
     }
 }
@@ -120,38 +120,14 @@ pub fn table(actions: &Actions, style: TextStyle) -> String {
     if actions.actions.is_empty() {
         return no_drift(actions);
     }
-    let mut out = String::new();
     let entries = Entry::group(actions);
-    let cells: Vec<(String, String)> = entries
-        .iter()
-        .filter_map(|entry| {
-            Some((visible(&entry.clusters(style.full)), visible(&entry.first()?.object.to_string())))
-        })
-        .collect();
-    let width =
-        |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
-    // A long list of clusters does not move the other columns.
-    let clusters = width(&mut cells.iter().map(|(clusters, _)| clusters)).min(24);
-    let object = width(&mut cells.iter().map(|(_, object)| object));
-    for (entry, (names, name)) in entries.iter().zip(&cells) {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for entry in &entries {
         let Some(action) = entry.first() else { continue };
-        let word = style.paint(color(action.action), &format!("{:9}", word(action.action)));
-        let restarts = if action.restarts_pods {
-            style.paint(AnsiColor::Red, "  restarts its pods")
-        } else {
-            String::new()
-        };
-        let said = said(action).map(|said| format!("  {}", visible(&said))).unwrap_or_default();
-        let line = format!("{names:clusters$}  {word}  {name:object$}{restarts}{said}");
-        let _ = writeln!(out, "{}", line.trim_end());
-        for line in field_lines(entry, actions) {
-            let _ = writeln!(out, "{:clusters$}             {line}", "");
-        }
+        let (clusters, name) = (visible(&entry.clusters(style.full)), visible(&action.object.to_string()));
+        rows.push(Row { action, clusters, name, fields: field_lines(entry, actions) });
     }
-    for (name, error) in unread(actions) {
-        let word = style.paint(AnsiColor::Red, &format!("{:9}", "failed"));
-        let _ = writeln!(out, "{:clusters$}  {word}  {}", visible(name), visible(error));
-    }
+    let mut out = write_rows(&rows, actions, style);
     let _ = writeln!(out, "{}", style.bold(&summary(actions)));
     for line in counts(actions) {
         let _ = writeln!(out, "{}", visible(&line));
@@ -270,74 +246,39 @@ fn field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
 
 /// Drift as Markdown that fits a comment.
 pub fn markdown(actions: &Actions) -> String {
-    let mut out = match actions.actions.len() {
-        0 => format!("### federate: {}", escaped(no_drift(actions).trim_end()) + "\n"),
+    let head = match actions.actions.len() {
+        0 => format!("### federate: {}\n", sentence(no_drift(actions).trim_end())),
         drifted => format!("### federate: {} drifted\n", counted(drifted, "object")),
     };
-    for (name, error) in unread(actions).take(NAMED) {
-        let _ = writeln!(out, "\n{} could not be read: {}", escaped(name), escaped(error));
-    }
+    let mut sections = Vec::new();
+    let mut summary: Vec<String> = unread(actions)
+        .take(NAMED)
+        .map(|(name, error)| format!("{} could not be read: {}", sentence(name), sentence(error)))
+        .collect();
     let unread = unread(actions).count();
     if unread > NAMED {
-        let _ = writeln!(out, "\n{} more could not be read", counted(unread - NAMED, "cluster"));
+        summary.push(format!("{} more could not be read", counted(unread - NAMED, "cluster")));
     }
-    if actions.actions.is_empty() {
-        return out;
+    if !actions.actions.is_empty() {
+        summary.extend(counts(actions).iter().map(|line| sentence(line)));
     }
-    for line in counts(actions) {
-        let _ = writeln!(out, "\n{}", escaped(&line));
-    }
-    let head = "\n| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
-    out.push_str(head);
-    let budget = LONGEST.saturating_sub(out.chars().count() + NOTE);
-    let entries = Entry::group(actions);
-    let rows: Vec<(u8, String)> =
-        entries.iter().map(|entry| (entry.importance(), entry_rows(entry))).collect();
-    let (shown, left_out) = fit(&rows, budget);
-    for row in shown {
-        out.push_str(row);
-    }
-    if left_out > 0 {
-        let _ = writeln!(
-            out,
-            "\n{left_out} of {} changes are left out to fit the size limit of comments, the least important first; \
-             `federate drift -v` shows them.",
-            entries.len()
-        );
-    }
-    out
-}
-
-/// The rows that fit the budget, in their order, and how many do not. The most important ones are kept.
-fn fit(rows: &[(u8, String)], budget: usize) -> (Vec<&str>, usize) {
-    let mut places: Vec<usize> = (0..rows.len()).collect();
-    places.sort_by_key(|place| (rows.get(*place).map_or(u8::MAX, |row| row.0), *place));
-    let (mut length, mut kept) = (0, BTreeSet::new());
-    for place in places {
-        let Some((_, row)) = rows.get(place) else { continue };
-        let next = length + row.chars().count();
-        if next <= budget {
-            length = next;
-            kept.insert(place);
-        }
-    }
-    let shown: Vec<&str> = rows
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| kept.contains(place))
-        .map(|(_, row)| row.1.as_str())
-        .collect();
-    let left_out = rows.len() - shown.len();
-    (shown, left_out)
+    let line = |line: &String| budget::Row::line(Importance::Summary, format!("{line}\n\n"));
+    sections.push(Section::new("", "", summary.iter().map(line).collect()));
+    let table =
+        "| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
+    let row = |entry: &Entry<'_>| budget::Row::line(entry.importance(), entry_rows(entry));
+    sections.push(Section::new("Drift", table, Entry::group(actions).iter().map(row).collect()));
+    let shown = budget::fit(sections, MAX_COMMENT.saturating_sub(head.len()), "federate drift -v");
+    format!("{head}{}", shown.trim_end_matches('\n')) + if shown.is_empty() { "" } else { "\n" }
 }
 
 /// The rows of the Markdown table about an entry.
 fn entry_rows(entry: &Entry<'_>) -> String {
     let Some(action) = entry.first() else { return String::new() };
     let mut out = String::new();
-    let (clusters, object) = (escaped(&entry.clusters(false)), escaped(&action.object.to_string()));
+    let (clusters, object) = (sentence(&entry.clusters(false)), sentence(&action.object.to_string()));
     let mut row = |cells: [&str; 5]| {
-        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        let cells: Vec<String> = cells.iter().map(|cell| sentence(cell)).collect();
         let _ = writeln!(out, "| {clusters} | {object} | {} |", cells.join(" | "));
     };
     if let Some(said) = said(action) {
@@ -394,15 +335,4 @@ pub fn junit(actions: &Actions) -> String {
     }
     out.push_str("</testsuites>\n");
     out
-}
-
-fn xml(text: &str) -> String {
-    let clean =
-        text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect::<String>();
-    clean
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\n', "&#10;")
 }

@@ -54,7 +54,7 @@ fn references(text: &str) -> String {
     for c in text.chars() {
         match c {
             '@' => out.push_str("&#64;<!-- -->"),
-            c if c.is_alphanumeric() || " .:,;=/-–…→()%'".contains(c) => out.push(c),
+            c if c.is_alphanumeric() || " .:,;=/-–…→()%'\"".contains(c) => out.push(c),
             c => out.push_str(&format!("&#{};", u32::from(c))),
         }
     }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::quote;
+use crate::table::counted;
 use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::{Locator, Repo};
@@ -97,6 +98,26 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
         }
     };
     findings.iter().map(row).collect()
+}
+
+/// Whether findings with this code say what a repo lacks, so that nothing can be placed.
+pub fn is_about_repo(code: &str) -> bool {
+    matches!(code, "empty-repo" | "no-inventory" | "no-policies")
+}
+
+/// How many warnings there are of each code, in one line. `command` shows them in full.
+pub fn fold_warnings(warnings: &[&Finding], command: &str) -> String {
+    if warnings.is_empty() {
+        return String::new();
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in warnings {
+        *counts.entry(warning.code).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(code, count)| (follows(code), std::cmp::Reverse(*count), *code));
+    let counts: Vec<String> = counts.iter().map(|(code, count)| format!("{count} {code}")).collect();
+    format!("{}: {}; `{command}` shows them\n", counted(warnings.len(), "warning"), counts.join(", "))
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are

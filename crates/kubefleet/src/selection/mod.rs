@@ -117,6 +117,9 @@ impl Reason {
     }
 }
 
+/// The code of findings about selectors that fail.
+pub(crate) const FAILED: &str = "selection-failed";
+
 /// A selector that fails, so that the whole placement stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -130,7 +133,7 @@ impl Failure {
     /// The failure as a finding.
     pub(crate) fn finding(&self, placement: &Object) -> Finding {
         let message = format!("{} selects nothing: {}", placement.id, self.reason);
-        Finding::error("selection-failed", placement, message)
+        Finding::error(FAILED, placement, message)
             .at(format!("/spec/resourceSelectors/{}", self.selector))
             .help(self.reason.help())
     }
