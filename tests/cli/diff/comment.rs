@@ -57,6 +57,14 @@ spec:
 }
 
 const POLICIES: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: pinned, namespace: team-5}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: app-005}]
+  placement:
+    clusterAffinity: {clusterNames: [m001]}
+---
+apiVersion: policy.karmada.io/v1alpha1
 kind: ClusterPropagationPolicy
 metadata: {name: web}
 spec:
@@ -97,7 +105,8 @@ fn pull_request(clusters: usize, apps: usize, to: &str) -> Sandbox {
         sandbox.write(&format!("apps/app-{at:03}.yaml"), app(at, &format!("1.{}", at % 4)));
     }
     let sandbox = committed(sandbox);
-    let policies = POLICIES.replace("labelSelector: {matchLabels: {env: prod}}", to);
+    let policies =
+        POLICIES.replace("labelSelector: {matchLabels: {env: prod}}", to).replace("[m001]", "[m010x]");
     sandbox.write("policies.yaml", policies.replace("value: eu.example.com", "value: mirror.example.com"));
     for at in (0..apps).filter(|at| at % 10 == 4) {
         sandbox.write(&format!("apps/app-{at:03}.yaml"), app(at, "2.0"));
@@ -107,7 +116,6 @@ fn pull_request(clusters: usize, apps: usize, to: &str) -> Sandbox {
         app(2, "1.2").replace("registry.example.com/app-002:1.2", "evil.example.com/x:9"),
     );
     sandbox.git("rm -q apps/app-003.yaml");
-    sandbox.write("apps/app-005.yaml", app(5, "1.1").replace("tier: web", "tier: wbe"));
     sandbox.write("apps/app-900.yaml", app(900, "1.0"));
     sandbox
 }
@@ -318,10 +326,10 @@ fn what_runs_nowhere_is_an_alert_with_its_reason() {
     let diff = sandbox.run("diff --from main -o json").code(1).json();
     assert_eq!(diff["verdict"]["objects"][0]["flags"], json!(["runsNowhere", "deleted"]));
     assert_eq!(diff["placements"][0]["runsNowhere"], json!(true));
-    // A template that no policy selects any more runs nowhere, too; one that is gone does not.
+    // Karmada leaves a template where it is that no policy selects any more; one that is gone is deleted.
     sandbox.git("rm -q -f policy.yaml");
     let diff = sandbox.run("diff --from main -o json").code(1).json();
-    assert_eq!(diff["verdict"]["counts"]["runsNowhere"], json!(1));
+    assert_eq!(diff["verdict"]["counts"]["runsNowhere"], json!(0));
     sandbox.git("rm -q web.yaml");
     let diff = sandbox.run("diff --from main -o json").code(1).json();
     assert_eq!(diff["verdict"]["counts"]["runsNowhere"], json!(0));
@@ -331,7 +339,7 @@ fn what_runs_nowhere_is_an_alert_with_its_reason() {
 #[test]
 fn the_refusal_names_the_ways_to_confirm_it() {
     let sandbox = committed(Sandbox::web());
-    sandbox.git("rm -q policy.yaml");
+    sandbox.git("rm -q web.yaml");
     let label = "--prune-label federate/confirm-deletions";
     let comment = sandbox.run(&format!("diff --from main -o markdown {label}")).code(1).out;
     assert!(
