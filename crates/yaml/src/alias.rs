@@ -29,41 +29,46 @@ struct Anchor {
 
 impl Aliases {
     /// Starts a collection with an anchor.
-    pub(super) fn open(&mut self, anchor: usize) {
+    pub(super) fn open_collection(&mut self, anchor: usize) {
         self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
     }
 
     /// Stores a value of `nodes` nodes for the aliases of `anchor`.
-    pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
-        let bytes = weight(value);
-        self.charge(bytes)?;
+    pub(super) fn store_value(
+        &mut self,
+        anchor: usize,
+        value: &Value,
+        nodes: usize,
+    ) -> Result<(), &'static str> {
+        let bytes = estimate_size(value);
+        self.charge_bytes(bytes)?;
         self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
         Ok(())
     }
 
     /// The value of an alias.
-    pub(super) fn repeat(&mut self, anchor: usize) -> Result<Value, &'static str> {
+    pub(super) fn expand_alias(&mut self, anchor: usize) -> Result<Value, &'static str> {
         let found = self.anchors.get(&anchor).ok_or("this alias has no anchor before it")?;
         let (nodes, bytes) = (found.nodes, found.bytes);
         self.nodes += nodes;
         self.aliased += nodes;
-        if self.excessive() {
+        if self.is_excessive() {
             return Err(TOO_MUCH);
         }
-        self.charge(bytes)?;
+        self.charge_bytes(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
         value.ok_or("this alias is inside the value that it repeats")
     }
 
     /// Counts copied bytes, and other work that the length of the text does not limit.
-    pub(super) fn charge(&mut self, bytes: usize) -> Result<(), &'static str> {
+    pub(super) fn charge_bytes(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }
 
     /// Nearly all of a small document may come from aliases, and a tenth of a large one.
     #[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
-    fn excessive(&self) -> bool {
+    fn is_excessive(&self) -> bool {
         const SMALL: f64 = 400_000.0;
         const LARGE: f64 = 4_000_000.0;
         if self.aliased <= 100 || self.nodes <= 1000 {
@@ -76,12 +81,12 @@ impl Aliases {
 }
 
 /// The approximate number of bytes in a copy of `value`.
-fn weight(value: &Value) -> usize {
+fn estimate_size(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
             Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(weight).sum(),
-            Value::Object(map) => map.iter().map(|(key, value)| 40 + key.len() + weight(value)).sum(),
+            Value::Array(items) => items.iter().map(estimate_size).sum(),
+            Value::Object(map) => map.iter().map(|(key, value)| 40 + key.len() + estimate_size(value)).sum(),
             _ => 0,
         }
 }

@@ -4,7 +4,7 @@
 //! keys override it.
 
 use super::alias::Aliases;
-use super::events::{MAX_DEPTH, is_merge, parser, position};
+use super::events::{MAX_DEPTH, is_merge, new_parser, to_position};
 use super::scalar::{self, Plain};
 use super::{Error, Position, Warning, WarningKind, repair, syntax, tag};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
@@ -63,7 +63,7 @@ impl<'a> Builder<'a> {
     pub(super) fn new(text: &'a str, first_line: u32) -> Self {
         Self {
             text,
-            parser: parser(text),
+            parser: new_parser(text),
             first_line,
             aliases: Aliases::default(),
             key_lines: Vec::new(),
@@ -76,9 +76,9 @@ impl<'a> Builder<'a> {
     }
 
     /// The next document. After an error, the rest of the text is not read.
-    pub(super) fn next(&mut self) -> Next {
+    pub(super) fn next_document(&mut self) -> Next {
         loop {
-            match self.event() {
+            match self.next_event() {
                 Ok((Event::DocumentStart(..), _)) => break,
                 Ok((Event::StreamEnd, _)) => return Next::End,
                 Ok(_) => {}
@@ -101,23 +101,23 @@ impl<'a> Builder<'a> {
         self.item_lines.clear();
         self.at_items = false;
         let mut line = 0;
-        let value = self.event().and_then(|event| {
-            line = self.position(&event.1).line;
-            self.node(event)
+        let value = self.next_event().and_then(|event| {
+            line = self.start_position(&event.1).line;
+            self.build_node(event)
         });
         let warnings = std::mem::take(&mut self.duplicates);
         let item_lines = std::mem::take(&mut self.item_lines);
         Next::Document(Built { line, value, warnings, item_lines })
     }
 
-    fn event(&mut self) -> Result<Spanned<'a>, Error> {
+    fn next_event(&mut self) -> Result<Spanned<'a>, Error> {
         match self.parser.next_event() {
             Some(Ok((Event::Anchor(_, name), span))) => {
                 self.anchor_name(&name, &span)?;
-                self.event()
+                self.next_event()
             }
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(self.syntax(&error)),
+            Some(Err(error)) => Err(self.to_syntax_error(&error)),
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -127,55 +127,57 @@ impl<'a> Builder<'a> {
         if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
             return Ok(());
         }
-        self.error(span, format!("the anchor `&{name}` may only have ASCII letters, digits, `-` and `_`"))
+        self.fail_at(span, format!("the anchor `&{name}` may only have ASCII letters, digits, `-` and `_`"))
     }
 
-    fn position(&self, span: &Span) -> Position {
-        position(self.first_line, span.start.line(), span.start.col())
+    fn start_position(&self, span: &Span) -> Position {
+        to_position(self.first_line, span.start.line(), span.start.col())
     }
 
-    fn syntax(&mut self, error: &ScanError) -> Error {
-        self.lacks_spaces = repair::blanks(error).is_some();
-        let at = position(self.first_line, error.marker().line(), error.marker().col());
-        Error { at, message: syntax::message(error) }
+    fn to_syntax_error(&mut self, error: &ScanError) -> Error {
+        self.lacks_spaces = repair::missing_blanks(error).is_some();
+        let at = to_position(self.first_line, error.marker().line(), error.marker().col());
+        Error { at, message: syntax::syntax_message(error) }
     }
 
-    fn error<T>(&self, span: &Span, message: impl Into<String>) -> Result<T, Error> {
-        Err(Error { at: self.position(span), message: message.into() })
+    fn fail_at<T>(&self, span: &Span, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error { at: self.start_position(span), message: message.into() })
     }
 
-    fn node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
+    fn build_node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
         self.aliases.nodes += 1;
         if self.aliases.nodes > MAX_NODES {
-            return self.error(&span, format!("this document has more than {MAX_NODES} values: split it"));
+            return self.fail_at(&span, format!("this document has more than {MAX_NODES} values: split it"));
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let value = self.scalar(text, style, tag.as_deref(), &span)?;
+                let value = self.build_scalar(text, style, tag.as_deref(), &span)?;
                 if anchor != 0 {
-                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(&span, message))?;
+                    self.aliases
+                        .store_value(anchor, &value, 1)
+                        .or_else(|message| self.fail_at(&span, message))?;
                 }
                 Ok(value)
             }
-            Event::SequenceStart(_, anchor, _) => self.anchored(anchor, &span, Self::sequence),
-            Event::MappingStart(_, anchor, _) => self.anchored(anchor, &span, Self::mapping),
-            Event::Alias(anchor) => self.alias(anchor, &span),
-            _ => self.error(&span, "a value is missing here"),
+            Event::SequenceStart(_, anchor, _) => self.build_collection(anchor, &span, Self::build_sequence),
+            Event::MappingStart(_, anchor, _) => self.build_collection(anchor, &span, Self::build_mapping),
+            Event::Alias(anchor) => self.expand_alias(anchor, &span),
+            _ => self.fail_at(&span, "a value is missing here"),
         }
     }
 
     /// Builds a collection one level deeper and stores it if it has an anchor.
-    fn anchored(
+    fn build_collection(
         &mut self,
         anchor: usize,
         span: &Span,
         build: fn(&mut Self) -> Result<Value, Error>,
     ) -> Result<Value, Error> {
         if self.depth == MAX_DEPTH {
-            return self.error(span, format!("collections are nested deeper than {MAX_DEPTH} levels here"));
+            return self.fail_at(span, format!("collections are nested deeper than {MAX_DEPTH} levels here"));
         }
         if anchor != 0 {
-            self.aliases.open(anchor);
+            self.aliases.open_collection(anchor);
         }
         let before = self.aliases.nodes - 1;
         self.depth += 1;
@@ -183,56 +185,56 @@ impl<'a> Builder<'a> {
         self.depth -= 1;
         if anchor != 0 {
             self.aliases
-                .keep(anchor, &value, self.aliases.nodes - before)
-                .or_else(|message| self.error(span, message))?;
+                .store_value(anchor, &value, self.aliases.nodes - before)
+                .or_else(|message| self.fail_at(span, message))?;
         }
         Ok(value)
     }
 
-    fn sequence(&mut self) -> Result<Value, Error> {
+    fn build_sequence(&mut self) -> Result<Value, Error> {
         let is_list = std::mem::take(&mut self.at_items);
         let mut items = Vec::new();
         loop {
-            let event = self.event()?;
+            let event = self.next_event()?;
             if matches!(event.0, Event::SequenceEnd) {
                 return Ok(Value::Array(items));
             }
             if is_list {
-                let line = self.position(&event.1).line;
+                let line = self.start_position(&event.1).line;
                 self.item_lines.push(line);
             }
-            items.push(self.node(event)?);
+            items.push(self.build_node(event)?);
         }
     }
 
-    fn mapping(&mut self) -> Result<Value, Error> {
+    fn build_mapping(&mut self) -> Result<Value, Error> {
         let base = self.key_lines.len();
         let mut map = Map::new();
         loop {
-            let (event, span) = self.event()?;
+            let (event, span) = self.next_event()?;
             match event {
                 Event::MappingEnd => {
                     self.key_lines.truncate(base);
-                    return Ok(Value::Object(exact(map)));
+                    return Ok(Value::Object(shrink_map(map)));
                 }
                 Event::Scalar(text, style, _, tag) if is_merge(&text, style, tag.as_deref()) => {
-                    self.merge(&mut map)?;
+                    self.merge_mappings(&mut map)?;
                 }
                 event => {
-                    let key = self.key(event, &span)?;
-                    let next = self.event()?;
+                    let key = self.build_key(event, &span)?;
+                    let next = self.next_event()?;
                     if self.depth == 1 && key == "items" {
                         self.item_lines.clear();
                         self.at_items = matches!(next.0, Event::SequenceStart(..));
                     }
-                    let value = self.node(next)?;
-                    self.insert(&mut map, base, key, value, &span)?;
+                    let value = self.build_node(next)?;
+                    self.insert_entry(&mut map, base, key, value, &span)?;
                 }
             }
         }
     }
 
-    fn insert(
+    fn insert_entry(
         &mut self,
         map: &mut Map<String, Value>,
         base: usize,
@@ -240,7 +242,7 @@ impl<'a> Builder<'a> {
         value: Value,
         span: &Span,
     ) -> Result<(), Error> {
-        let line = self.position(span).line;
+        let line = self.start_position(span).line;
         match map.entry(key) {
             Entry::Vacant(entry) => {
                 entry.insert(value);
@@ -250,64 +252,73 @@ impl<'a> Builder<'a> {
             Entry::Occupied(mut entry) => {
                 entry.insert(value);
                 let key = entry.key().clone();
-                self.again(map, base, &key, span)
+                self.overwrite_key(map, base, &key, span)
             }
         }
     }
 
     /// The key already exists: from a merge key, which it overrides, or as a duplicate. The last one counts, as in
     /// `kubectl`.
-    fn again(&mut self, map: &Map<String, Value>, base: usize, key: &str, span: &Span) -> Result<(), Error> {
+    fn overwrite_key(
+        &mut self,
+        map: &Map<String, Value>,
+        base: usize,
+        key: &str,
+        span: &Span,
+    ) -> Result<(), Error> {
         if self.duplicates.len() == MAX_DUPLICATES {
             return Ok(());
         }
-        let at = self.position(span);
+        let at = self.start_position(span);
         let slot = map.keys().position(|other| other == key).unwrap_or_default();
         // The search above is work that the length of the text does not limit.
-        self.aliases.charge(slot).or_else(|message| self.error(span, message))?;
+        self.aliases.charge_bytes(slot).or_else(|message| self.fail_at(span, message))?;
         let Some(line) = self.key_lines.get_mut(base + slot) else { return Ok(()) };
         let first = std::mem::replace(line, at.line);
         if first == 0 {
             return Ok(());
         }
         *line = first;
-        let message = duplicate(key, first, at.line);
+        let message = describe_duplicate(key, first, at.line);
         self.duplicates.push(Warning { kind: WarningKind::DuplicateKey, at, message });
         Ok(())
     }
 
-    fn key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {
+    fn build_key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {
         self.aliases.nodes += 1;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let (plain, text) = self.resolve(text, style, tag.as_deref(), span)?;
+                let (plain, text) = self.resolve_scalar(text, style, tag.as_deref(), span)?;
                 if anchor != 0 {
-                    let value = self.value(plain, &text, span)?;
-                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(span, message))?;
+                    let value = self.to_value(plain, &text, span)?;
+                    self.aliases
+                        .store_value(anchor, &value, 1)
+                        .or_else(|message| self.fail_at(span, message))?;
                 }
-                match scalar::key(plain, &text) {
+                match scalar::to_key(plain, &text) {
                     Ok(None) => Ok(text.into_owned()),
                     Ok(Some(key)) => Ok(key),
-                    Err(message) => self.error(span, message),
+                    Err(message) => self.fail_at(span, message),
                 }
             }
-            Event::Alias(anchor) => match self.alias(anchor, span)? {
+            Event::Alias(anchor) => match self.expand_alias(anchor, span)? {
                 Value::String(text) => Ok(text),
                 Value::Bool(value) => Ok(value.to_string()),
-                Value::Number(number) => match scalar::key(scalar::plain(&number.to_string()), "") {
+                Value::Number(number) => match scalar::to_key(scalar::resolve_plain(&number.to_string()), "")
+                {
                     Ok(Some(key)) => Ok(key),
-                    _ => self.error(span, "this alias cannot be a mapping key"),
+                    _ => self.fail_at(span, "this alias cannot be a mapping key"),
                 },
-                _ => self.error(span, "this alias cannot be a mapping key: it does not stand for a scalar"),
+                _ => self.fail_at(span, "this alias cannot be a mapping key: it does not stand for a scalar"),
             },
-            _ => self.error(span, "a mapping key must be a scalar, not a mapping or a list"),
+            _ => self.fail_at(span, "a mapping key must be a scalar, not a mapping or a list"),
         }
     }
 
-    fn merge(&mut self, map: &mut Map<String, Value>) -> Result<(), Error> {
-        let (event, span) = self.event()?;
+    fn merge_mappings(&mut self, map: &mut Map<String, Value>) -> Result<(), Error> {
+        let (event, span) = self.next_event()?;
         let sequence = matches!(event, Event::SequenceStart(..));
-        let sources = match self.node((event, span))? {
+        let sources = match self.build_node((event, span))? {
             Value::Object(source) => vec![Value::Object(source)],
             Value::Array(sources) if sequence => sources,
             _ => vec![Value::Null],
@@ -315,7 +326,7 @@ impl<'a> Builder<'a> {
         // The first of several sources takes precedence.
         for source in sources.into_iter().rev() {
             let Value::Object(source) = source else {
-                return self.error(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
+                return self.fail_at(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
             };
             for (key, value) in source {
                 if map.insert(key, value).is_none() {
@@ -326,8 +337,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
-        self.aliases.repeat(anchor).or_else(|message| self.error(span, message))
+    fn expand_alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
+        self.aliases.expand_alias(anchor).or_else(|message| self.fail_at(span, message))
     }
 
     /// After an error: whether the text could be read with additional spaces.
@@ -335,25 +346,25 @@ impl<'a> Builder<'a> {
         self.lacks_spaces
     }
 
-    fn scalar(
+    fn build_scalar(
         &self,
         text: Cow<'a, str>,
         style: ScalarStyle,
         tag: Option<&Tag>,
         span: &Span,
     ) -> Result<Value, Error> {
-        let (plain, text) = self.resolve(text, style, tag, span)?;
+        let (plain, text) = self.resolve_scalar(text, style, tag, span)?;
         if plain == Plain::Text {
             return Ok(Value::String(text.into_owned()));
         }
-        self.value(plain, &text, span)
+        self.to_value(plain, &text, span)
     }
 
-    fn value(&self, plain: Plain, text: &str, span: &Span) -> Result<Value, Error> {
-        scalar::value(plain, text).or_else(|message| self.error(span, message))
+    fn to_value(&self, plain: Plain, text: &str, span: &Span) -> Result<Value, Error> {
+        scalar::to_value(plain, text).or_else(|message| self.fail_at(span, message))
     }
 
-    fn resolve(
+    fn resolve_scalar(
         &self,
         text: Cow<'a, str>,
         style: ScalarStyle,
@@ -365,20 +376,20 @@ impl<'a> Builder<'a> {
             && text.bytes().any(|byte| byte == b'/' || byte >= 0xF0)
             && let Some(escape) = foreign_escape(self.text, span)
         {
-            return self.error(
+            return self.fail_at(
                 span,
                 format!("`{escape}` is an escape in JSON but not in YAML: write the character itself"),
             );
         }
         match tag {
-            Some(tag) => tag::resolve(tag, text).or_else(|message| self.error(span, message)),
-            None if style == ScalarStyle::Plain => Ok((scalar::plain(&text), text)),
+            Some(tag) => tag::resolve_tagged(tag, text).or_else(|message| self.fail_at(span, message)),
+            None if style == ScalarStyle::Plain => Ok((scalar::resolve_plain(&text), text)),
             None => Ok((Plain::Text, text)),
         }
     }
 }
 
-fn duplicate(key: &str, first: u32, again: u32) -> String {
+fn describe_duplicate(key: &str, first: u32, again: u32) -> String {
     format!("key `{key}` is defined twice in this mapping: first on line {first}, again on line {again}")
 }
 
@@ -403,7 +414,7 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
 
 /// The same map without spare capacity: a map that grew can have room for twice as many keys, which would add
 /// up in a large repo.
-fn exact(map: Map<String, Value>) -> Map<String, Value> {
+fn shrink_map(map: Map<String, Value>) -> Map<String, Value> {
     let mut exact = Map::with_capacity(map.len());
     exact.extend(map);
     exact

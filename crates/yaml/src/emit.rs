@@ -11,18 +11,18 @@ use super::scalar::{self, Plain};
 const SIMPLE_KEY: usize = 500;
 
 /// Appends a document.
-pub(super) fn document(value: &Value, out: &mut String) {
+pub(super) fn write_document(value: &Value, out: &mut String) {
     match value {
-        Value::Object(map) if !map.is_empty() => mapping(map, 0, out),
-        Value::Array(items) if !items.is_empty() => list(items, 0, out),
+        Value::Object(map) if !map.is_empty() => write_mapping(map, 0, out),
+        Value::Array(items) if !items.is_empty() => write_list(items, 0, out),
         other => {
-            inline(other, 0, out);
+            write_inline(other, 0, out);
             out.push('\n');
         }
     }
 }
 
-fn indent(depth: usize, out: &mut String) {
+fn write_indent(depth: usize, out: &mut String) {
     const SPACES: &str = "                                                                ";
     let mut left = depth;
     while left > 0 {
@@ -33,66 +33,66 @@ fn indent(depth: usize, out: &mut String) {
 }
 
 /// The entries of a mapping, each on its own line, indented by `depth` spaces.
-fn mapping(map: &Map<String, Value>, depth: usize, out: &mut String) {
+fn write_mapping(map: &Map<String, Value>, depth: usize, out: &mut String) {
     for (position, (name, value)) in map.iter().enumerate() {
         if position > 0 {
-            indent(depth, out);
+            write_indent(depth, out);
         }
-        key(name, depth, out);
-        entry(value, depth, out);
+        write_key(name, depth, out);
+        write_entry(value, depth, out);
     }
 }
 
-fn key(name: &str, depth: usize, out: &mut String) {
+fn write_key(name: &str, depth: usize, out: &mut String) {
     if name.len() > SIMPLE_KEY {
         out.push_str("? ");
-        quoted(name, out);
+        write_quoted(name, out);
         out.push('\n');
-        indent(depth, out);
+        write_indent(depth, out);
         out.push(':');
         return;
     }
-    if plain(name) {
+    if is_plain(name) {
         out.push_str(name);
     } else {
-        quoted(name, out);
+        write_quoted(name, out);
     }
     out.push(':');
 }
 
 /// The text after a key.
-fn entry(value: &Value, depth: usize, out: &mut String) {
+fn write_entry(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             out.push('\n');
-            indent(depth + 2, out);
-            mapping(map, depth + 2, out);
+            write_indent(depth + 2, out);
+            write_mapping(map, depth + 2, out);
         }
         Value::Array(items) if !items.is_empty() => {
             out.push('\n');
-            indent(depth, out);
-            list(items, depth, out);
+            write_indent(depth, out);
+            write_list(items, depth, out);
         }
         other => {
             out.push(' ');
-            inline(other, depth, out);
+            write_inline(other, depth, out);
             out.push('\n');
         }
     }
 }
 
 /// The items of a list, each starting with `- `, indented by `depth` spaces.
-fn list(items: &[Value], depth: usize, out: &mut String) {
+fn write_list(items: &[Value], depth: usize, out: &mut String) {
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
-            indent(depth, out);
+            write_indent(depth, out);
         }
         out.push_str("- ");
         match item {
-            Value::Object(map) if !map.is_empty() => mapping(map, depth + 2, out),
-            Value::Array(items) if !items.is_empty() => list(items, depth + 2, out),
+            Value::Object(map) if !map.is_empty() => write_mapping(map, depth + 2, out),
+            Value::Array(items) if !items.is_empty() => write_list(items, depth + 2, out),
             other => {
-                inline(other, depth, out);
+                write_inline(other, depth, out);
                 out.push('\n');
             }
         }
@@ -100,13 +100,13 @@ fn list(items: &[Value], depth: usize, out: &mut String) {
 }
 
 /// A value on one line, or a literal block.
-fn inline(value: &Value, depth: usize, out: &mut String) {
+fn write_inline(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => write_number(number, out),
-        Value::String(text) => string(text, depth, out),
+        Value::String(text) => write_string(text, depth, out),
         Value::Array(_) => out.push_str("[]"),
         Value::Object(_) => out.push_str("{}"),
     }
@@ -122,28 +122,28 @@ fn write_number(number: &serde_json::Number, out: &mut String) {
     }
 }
 
-fn string(text: &str, depth: usize, out: &mut String) {
+fn write_string(text: &str, depth: usize, out: &mut String) {
     if text.contains('\n') {
         if literal_fits(text) {
-            return literal(text, depth, out);
+            return write_literal(text, depth, out);
         }
-        return quoted(text, out);
+        return write_quoted(text, out);
     }
-    if plain(text) { out.push_str(text) } else { quoted(text, out) }
+    if is_plain(text) { out.push_str(text) } else { write_quoted(text, out) }
 }
 
 /// Whether the text can be written without quotes.
-pub(super) fn plain(text: &str) -> bool {
-    unquotable(text) && !is_ambiguous(text)
+pub(super) fn is_plain(text: &str) -> bool {
+    has_plain_syntax(text) && !is_ambiguous(text)
 }
 
 /// Whether a parser would interpret the unquoted text as another value.
 fn is_ambiguous(text: &str) -> bool {
-    text == "<<" || is_date(text) || scalar::plain(text) != Plain::Text
+    text == "<<" || is_date(text) || scalar::resolve_plain(text) != Plain::Text
 }
 
 /// Whether no part of the text has a meaning in YAML's block style.
-fn unquotable(text: &str) -> bool {
+fn has_plain_syntax(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
     let spaced = bytes.get(1).is_none_or(|b| *b == b' ');
@@ -165,24 +165,24 @@ fn inner_plain(text: &str) -> bool {
         b' '..=b'~' => true,
         _ => *byte >= 0x80,
     });
-    ascii_ok && (text.is_ascii() || text.chars().all(printable))
+    ascii_ok && (text.is_ascii() || text.chars().all(is_printable))
 }
 
 /// Characters that YAML parsers accept unescaped.
-fn printable(c: char) -> bool {
+fn is_printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 /// A literal block cannot end in a space or have one before a line break.
 fn literal_fits(text: &str) -> bool {
-    text.chars().all(|c| matches!(c, '\n' | '\t') || printable(c))
+    text.chars().all(|c| matches!(c, '\n' | '\t') || is_printable(c))
         && text.bytes().any(|b| !matches!(b, b'\n' | b' ' | b'\t'))
         && !text.ends_with(' ')
         && !text.contains(" \n")
 }
 
-fn literal(text: &str, depth: usize, out: &mut String) {
+fn write_literal(text: &str, depth: usize, out: &mut String) {
     out.push('|');
     if text.starts_with([' ', '\n']) {
         out.push('2');
@@ -196,7 +196,7 @@ fn literal(text: &str, depth: usize, out: &mut String) {
     for line in body.split('\n') {
         out.push('\n');
         if !line.is_empty() {
-            indent(depth + 2, out);
+            write_indent(depth + 2, out);
             out.push_str(line);
         }
     }
@@ -208,8 +208,8 @@ fn literal(text: &str, depth: usize, out: &mut String) {
 
 /// In single quotes if possible; in double quotes if the text needs escapes or would be interpreted as
 /// another value.
-fn quoted(text: &str, out: &mut String) {
-    if !text.is_empty() && !is_ambiguous(text) && text.chars().all(printable) {
+fn write_quoted(text: &str, out: &mut String) {
+    if !text.is_empty() && !is_ambiguous(text) && text.chars().all(is_printable) {
         out.push('\'');
         for (at, part) in text.split('\'').enumerate() {
             out.push_str(if at > 0 { "''" } else { "" });
@@ -225,14 +225,14 @@ fn quoted(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if printable(c) => out.push(c),
-            c => escape(u32::from(c), out),
+            c if is_printable(c) => out.push(c),
+            c => write_escape(u32::from(c), out),
         }
     }
     out.push('"');
 }
 
-fn escape(code: u32, out: &mut String) {
+fn write_escape(code: u32, out: &mut String) {
     let written = match code {
         0..=0xff => write!(out, "\\x{code:02x}"),
         0x100..=0xffff => write!(out, "\\u{code:04x}"),

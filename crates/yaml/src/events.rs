@@ -8,11 +8,11 @@ use super::{Position, tag};
 pub(super) const MAX_DEPTH: usize = 512;
 
 /// The events of a text.
-pub(super) fn parser(text: &str) -> Parser<'_, StrInput<'_>> {
-    Parser::new_from_str_with_options(text, options())
+pub(super) fn new_parser(text: &str) -> Parser<'_, StrInput<'_>> {
+    Parser::new_from_str_with_options(text, parser_options())
 }
 
-fn options() -> granit_parser::Options {
+fn parser_options() -> granit_parser::Options {
     granit_parser::options! {
         emit_comments: false,
         emit_anchor_events: true,
@@ -22,7 +22,7 @@ fn options() -> granit_parser::Options {
 }
 
 /// Converts the parser's position (line from 1, column from 0) to one in the whole file.
-pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
+pub(super) fn to_position(first_line: u32, line: usize, column: usize) -> Position {
     let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
 }

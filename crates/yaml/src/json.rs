@@ -21,7 +21,7 @@ pub(super) struct Read {
 }
 
 /// The values of `text`, if it is JSON.
-pub(super) fn read(text: &str) -> Option<Vec<Read>> {
+pub(super) fn parse_values(text: &str) -> Option<Vec<Read>> {
     if text.len() > MAX_BYTES || !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
     }
@@ -123,11 +123,11 @@ impl<'de> Visitor<'de> for Seed {
         if let Ok(value) = i64::try_from(value) {
             return self.visit_i64(value);
         }
-        scalar::wide(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        scalar::u64_to_number(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        scalar::float(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        scalar::float_to_number(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {

@@ -94,7 +94,7 @@ pub struct Stream {
 
 /// Reads a stream of documents.
 pub fn read(bytes: &[u8]) -> Stream {
-    stream::read(bytes)
+    stream::read_stream(bytes)
 }
 
 /// The first conflict that a merge left in a text, as an error; [`read`] finds them, too.
@@ -115,12 +115,12 @@ pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Positio
 
 /// Whether [`write()`] writes a text without quotes.
 pub fn is_plain(text: &str) -> bool {
-    emit::plain(text)
+    emit::is_plain(text)
 }
 
 /// Appends `value` as one block-style document that `kubectl` parses to the same value.
 pub fn write(value: &Value, out: &mut String) {
-    emit::document(value, out);
+    emit::write_document(value, out);
 }
 
 /// The value with the keys of all mappings in the order of `kubectl`: letters by code point, runs of digits
@@ -129,7 +129,7 @@ pub fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
-            entries.sort_by(|a, b| order::natural(&a.0, &b.0));
+            entries.sort_by(|a, b| order::compare_keys(&a.0, &b.0));
             Value::Object(entries.into_iter().collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),

@@ -31,7 +31,7 @@ impl<'a> Positions<'a> {
     /// The positions in a file.
     pub fn new(bytes: &'a [u8]) -> Self {
         let mut next = 0;
-        let chunks = stream::chunks(bytes).into_iter().map(|chunk| {
+        let chunks = stream::split_chunks(bytes).into_iter().map(|chunk| {
             let first = next;
             next += documents_in(&chunk);
             IndexedChunk { chunk, first, documents: OnceCell::new() }
@@ -59,20 +59,21 @@ impl<'a> Positions<'a> {
 
 /// How many documents a chunk counts as. Only JSON can have several.
 fn documents_in(chunk: &Chunk<'_>) -> u32 {
-    let values = stream::text(chunk).ok().and_then(json::read).map_or(1, |values| values.len());
+    let values =
+        stream::decode_text(chunk).ok().and_then(json::parse_values).map_or(1, |values| values.len());
     u32::try_from(values).unwrap_or(u32::MAX).max(1)
 }
 
 /// The nodes of each document of a chunk.
 fn trees(chunk: &Chunk<'_>) -> Vec<Option<NodeTree>> {
-    let Ok(text) = stream::text(chunk) else { return Vec::new() };
-    let Some(values) = json::read(text) else { return vec![read_tree(text, chunk.first_line)] };
+    let Ok(text) = stream::decode_text(chunk) else { return Vec::new() };
+    let Some(values) = json::parse_values(text) else { return vec![read_tree(text, chunk.first_line)] };
     let starts: Vec<usize> = values.iter().map(|read| read.start).collect();
     let (mut line, mut from) = (chunk.first_line, 0);
     let mut trees = Vec::with_capacity(starts.len());
     for (nth, start) in starts.iter().enumerate() {
         let end = starts.get(nth + 1).copied().unwrap_or(text.len());
-        line += stream::lines(text.as_bytes().get(from..*start).unwrap_or_default());
+        line += stream::count_lines(text.as_bytes().get(from..*start).unwrap_or_default());
         from = *start;
         trees.push(text.get(*start..end).and_then(|text| read_tree(text, line)));
     }
@@ -81,7 +82,7 @@ fn trees(chunk: &Chunk<'_>) -> Vec<Option<NodeTree>> {
 
 /// The nodes of the first document of a text.
 fn read_tree(text: &str, first_line: u32) -> Option<NodeTree> {
-    let text = repair::repaired(text)?;
+    let text = repair::insert_spaces(text)?;
     let mut reader = Reader::new(&text, first_line);
     while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
     let (event, span) = reader.event()?;
@@ -127,7 +128,7 @@ struct Entry {
 impl<'a> Reader<'a> {
     fn new(text: &'a str, first_line: u32) -> Self {
         Self {
-            parser: events::parser(text),
+            parser: events::new_parser(text),
             first_line,
             nodes: Vec::new(),
             anchors: BTreeMap::new(),
@@ -145,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn position(&self, span: &Span) -> Position {
-        events::position(self.first_line, span.start.line(), span.start.col())
+        events::to_position(self.first_line, span.start.line(), span.start.col())
     }
 
     fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<usize> {
@@ -271,9 +272,9 @@ pub(super) fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<O
         return Some(None);
     }
     let (plain, text) = match tag {
-        Some(tag) => tag::resolve(tag, text.into()).ok()?,
-        None if style == ScalarStyle::Plain => (scalar::plain(text), text.into()),
+        Some(tag) => tag::resolve_tagged(tag, text.into()).ok()?,
+        None if style == ScalarStyle::Plain => (scalar::resolve_plain(text), text.into()),
         None => (scalar::Plain::Text, text.into()),
     };
-    Some(Some(scalar::key(plain, &text).ok()?.unwrap_or_else(|| text.into_owned())))
+    Some(Some(scalar::to_key(plain, &text).ok()?.unwrap_or_else(|| text.into_owned())))
 }

@@ -13,7 +13,7 @@ const MAX_REPAIRS: usize = 100;
 const MAX_BYTES: usize = 32 << 20;
 
 /// The number of spaces that would repair an error, if spaces would.
-pub(super) fn blanks(error: &ScanError) -> Option<usize> {
+pub(super) fn missing_blanks(error: &ScanError) -> Option<usize> {
     match error.kind() {
         ErrorKind::InvalidQuotedScalarIndent => Some(40),
         ErrorKind::CommentNotSeparated => Some(1),
@@ -22,7 +22,7 @@ pub(super) fn blanks(error: &ScanError) -> Option<usize> {
 }
 
 /// The text with all missing spaces; `None` if there are too many.
-pub(super) fn repaired(text: &str) -> Option<String> {
+pub(super) fn insert_spaces(text: &str) -> Option<String> {
     let mut text = text.to_owned();
     for _ in 0..MAX_REPAIRS.min(1 + MAX_BYTES / text.len().max(1)) {
         let Some((at, blanks)) = missing_spaces(&text) else { return Some(text) };
@@ -35,10 +35,10 @@ pub(super) fn repaired(text: &str) -> Option<String> {
 }
 
 fn missing_spaces(text: &str) -> Option<(usize, usize)> {
-    let mut parser = events::parser(text);
+    let mut parser = events::new_parser(text);
     loop {
         if let Err(error) = parser.next_event()? {
-            return Some((error.marker().byte_offset()?, blanks(&error)?));
+            return Some((error.marker().byte_offset()?, missing_blanks(&error)?));
         }
     }
 }

@@ -26,20 +26,20 @@ pub(super) enum Plain {
 
 /// Resolves untagged plain text.
 #[inline]
-pub(super) fn plain(text: &str) -> Plain {
+pub(super) fn resolve_plain(text: &str) -> Plain {
     match text.as_bytes().first() {
         None => Plain::Null,
-        Some(b'0'..=b'9' | b'+' | b'-' | b'.') => number(text),
+        Some(b'0'..=b'9' | b'+' | b'-' | b'.') => resolve_number(text),
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~')
             if text.len() <= 5 =>
         {
-            word(text)
+            resolve_word(text)
         }
         Some(_) => Plain::Text,
     }
 }
 
-fn word(text: &str) -> Plain {
+fn resolve_word(text: &str) -> Plain {
     match text {
         "~" | "null" | "Null" | "NULL" => Plain::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
@@ -52,7 +52,7 @@ fn word(text: &str) -> Plain {
     }
 }
 
-fn number(text: &str) -> Plain {
+fn resolve_number(text: &str) -> Plain {
     match text {
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Plain::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
@@ -62,7 +62,7 @@ fn number(text: &str) -> Plain {
     if text.starts_with('.') && !underscores_between_digits(text) {
         return Plain::Text;
     }
-    if text.contains('_') { digits(&text.replace('_', "")) } else { digits(text) }
+    if text.contains('_') { resolve_digits(&text.replace('_', "")) } else { resolve_digits(text) }
 }
 
 /// A number that starts with a point allows underscores only between two digits; other numbers allow them
@@ -73,14 +73,14 @@ fn underscores_between_digits(text: &str) -> bool {
     bytes.iter().enumerate().all(|(at, &byte)| byte != b'_' || (at > 0 && digit(at - 1) && digit(at + 1)))
 }
 
-fn digits(text: &str) -> Plain {
+fn resolve_digits(text: &str) -> Plain {
     let (negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
     let signed = rest.len() < text.len();
-    if let Some(magnitude) = magnitude(rest) {
+    if let Some(magnitude) = parse_magnitude(rest) {
         if let Some(value) = with_sign(magnitude, negative) {
             return Plain::Int(value);
         }
@@ -98,7 +98,7 @@ fn digits(text: &str) -> Plain {
 }
 
 /// The digits of an integer in the base of its prefix: `0x`, `0b`, `0o`, `0` (octal) or none.
-fn magnitude(text: &str) -> Option<u64> {
+fn parse_magnitude(text: &str) -> Option<u64> {
     let (base, digits) = match text.as_bytes() {
         [b'0', b'x' | b'X', _, ..] => (16, &text[2..]),
         [b'0', b'b' | b'B', _, ..] => (2, &text[2..]),
@@ -152,7 +152,7 @@ fn is_decimal_float(text: &str) -> bool {
 /// The JSON number for a float in `kubectl`: whole numbers below 1e21 are printed without a point, with the
 /// shortest digits that identify the float, and become integers if they fit. `None` for infinities and NaN,
 /// which JSON does not have.
-pub(super) fn float(value: f64) -> Option<Number> {
+pub(super) fn float_to_number(value: f64) -> Option<Number> {
     if value.fract() == 0.0 && value.abs() < 1e21 {
         let text = value.to_string();
         if let Ok(whole) = text.parse::<i64>() {
@@ -166,13 +166,13 @@ pub(super) fn float(value: f64) -> Option<Number> {
 }
 
 /// The JSON value for resolved plain text.
-pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
+pub(super) fn to_value(plain: Plain, text: &str) -> Result<Value, String> {
     Ok(match plain {
         Plain::Null => Value::Null,
         Plain::Bool(value) => Value::Bool(value),
         Plain::Int(value) => Value::Number(value.into()),
-        Plain::Uint(value) => wide(value).map_or(Value::Null, Value::Number),
-        Plain::Float(value) => Value::Number(float(value).ok_or_else(|| {
+        Plain::Uint(value) => u64_to_number(value).map_or(Value::Null, Value::Number),
+        Plain::Float(value) => Value::Number(float_to_number(value).ok_or_else(|| {
             format!("`{text}` cannot be represented as a JSON number; quote it to keep it as text")
         })?),
         Plain::Text => Value::String(text.to_owned()),
@@ -181,12 +181,12 @@ pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
 
 /// Integers above [`i64::MAX`] lose digits, because `kubectl` converts them to floats.
 #[allow(clippy::cast_precision_loss)] // the loss is the rule
-pub(super) fn wide(value: u64) -> Option<Number> {
-    float(value as f64)
+pub(super) fn u64_to_number(value: u64) -> Option<Number> {
+    float_to_number(value as f64)
 }
 
 /// The JSON key for a mapping key in `kubectl`. `None` stands for the text itself.
-pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
+pub(super) fn to_key(plain: Plain, text: &str) -> Result<Option<String>, String> {
     Ok(Some(match plain {
         Plain::Text => return Ok(None),
         Plain::Null => return Err("a mapping key cannot be null; quote it to use it as text".to_owned()),

@@ -31,7 +31,7 @@ impl<'a> Chunk<'a> {
 }
 
 /// Reads all documents of a file.
-pub(super) fn read(bytes: &[u8]) -> Stream {
+pub(super) fn read_stream(bytes: &[u8]) -> Stream {
     let mut stream = Stream::default();
     if bytes.len() > MAX_BYTES {
         let message = format!("this file is larger than {} MiB: split it", MAX_BYTES >> 20);
@@ -44,7 +44,7 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
         return stream;
     }
     let mut index = 0;
-    for chunk in chunks(bytes) {
+    for chunk in split_chunks(bytes) {
         read_chunk(&chunk, &mut index, &mut stream);
         if stream.errors.len() > MAX_ERRORS {
             break;
@@ -60,16 +60,16 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
         *index += 1;
         return;
     }
-    match text(chunk).and_then(|text| misplaced(text, chunk.first_line).map_or(Ok(text), Err)) {
-        Ok(text) => match json::read(text) {
+    match decode_text(chunk).and_then(|text| check_separators(text, chunk.first_line).map_or(Ok(text), Err)) {
+        Ok(text) => match json::parse_values(text) {
             Some(values) => {
                 let (mut line, mut from) = (chunk.first_line + 1, 0);
                 for json::Read { start, value } in values {
-                    line += lines(text.as_bytes().get(from..start).unwrap_or_default());
+                    line += count_lines(text.as_bytes().get(from..start).unwrap_or_default());
                     from = start;
                     let own = text.get(start..).filter(|_| value.get("items").is_some());
                     let item_lines = own.map(|own| json::item_lines(own, line)).unwrap_or_default();
-                    push(stream, index, Document { index: *index, line, value, item_lines });
+                    push_document(stream, index, Document { index: *index, line, value, item_lines });
                 }
             }
             None => read_yaml(text, chunk.first_line, index, stream),
@@ -82,7 +82,7 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
     *index = (*index).max(first + 1);
 }
 
-fn push(stream: &mut Stream, index: &mut u32, document: Document) {
+fn push_document(stream: &mut Stream, index: &mut u32, document: Document) {
     if !document.value.is_null() {
         stream.documents.push(document);
     }
@@ -91,8 +91,8 @@ fn push(stream: &mut Stream, index: &mut u32, document: Document) {
 
 /// What `kubectl` refuses in a text between two separators: content on the line of a `---`, and directives without a
 /// document.
-fn misplaced(text: &str, first_line: u32) -> Option<Error> {
-    let at = |line: usize| super::events::position(first_line, line, 0);
+fn check_separators(text: &str, first_line: u32) -> Option<Error> {
+    let at = |line: usize| super::events::to_position(first_line, line, 0);
     if only_directives(text.as_bytes()) {
         let before = text.lines().take_while(|line| !line.starts_with('%')).count();
         let message =
@@ -107,16 +107,16 @@ fn misplaced(text: &str, first_line: u32) -> Option<Error> {
 
 fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {
     let mut builder = Builder::new(text, first_line);
-    let Next::Document(Built { line, value, warnings, item_lines }) = builder.next() else { return };
+    let Next::Document(Built { line, value, warnings, item_lines }) = builder.next_document() else { return };
     match value {
         Ok(value) => {
             stream.warnings.extend(warnings);
-            push(stream, index, Document { index: *index, line, value, item_lines });
+            push_document(stream, index, Document { index: *index, line, value, item_lines });
             stream.warnings.extend(unread_document(&mut builder));
         }
         Err(error) => {
             if builder.lacks_spaces()
-                && let Some(text) = repair::repaired(text)
+                && let Some(text) = repair::insert_spaces(text)
             {
                 return read_yaml(&text, first_line, index, stream);
             }
@@ -129,7 +129,7 @@ fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) 
 
 /// The warning about a document that follows the first one of a text. `kubectl` reads only that.
 fn unread_document(builder: &mut Builder<'_>) -> Option<Warning> {
-    let Next::Document(Built { line, value: Ok(value), .. }) = builder.next() else { return None };
+    let Next::Document(Built { line, value: Ok(value), .. }) = builder.next_document() else { return None };
     let message =
         "kubectl does not read what follows `...` up to the next `---`, so this document is left out";
     let at = Position { line, column: 1 };
@@ -138,17 +138,17 @@ fn unread_document(builder: &mut Builder<'_>) -> Option<Warning> {
 }
 
 /// The text of a chunk: UTF-8 without the characters that YAML does not allow.
-pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
+pub(super) fn decode_text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
     let refuse = |at: usize, message: String| {
         let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
         let line = before.matches('\n').count();
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
-        Error { at: super::events::position(chunk.first_line, line + 1, column), message }
+        Error { at: super::events::to_position(chunk.first_line, line + 1, column), message }
     };
     let text = std::str::from_utf8(chunk.bytes).map_err(|error| {
         refuse(error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned())
     })?;
-    match forbidden(text) {
+    match find_forbidden(text) {
         None => Ok(text),
         Some((at, found)) => {
             let code = u32::from(found);
@@ -163,7 +163,7 @@ pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
 }
 
 /// The first character that YAML does not allow in a file.
-fn forbidden(text: &str) -> Option<(usize, char)> {
+fn find_forbidden(text: &str) -> Option<(usize, char)> {
     let suspect =
         |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF);
     if !text.as_bytes().iter().fold(false, |any, &byte| any | suspect(byte)) {
@@ -175,16 +175,16 @@ fn forbidden(text: &str) -> Option<(usize, char)> {
 }
 
 /// Splits a file at its separator lines.
-pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
+pub(super) fn split_chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut line, mut from) = (0, 0u32, 0);
-    while let Some((at, end)) = separator(bytes, from) {
+    while let Some((at, end)) = find_separator(bytes, from) {
         from = end;
         let body = bytes.get(start..at).unwrap_or_default();
         if !body.is_empty() || start > 0 {
             chunks.push(Chunk::new(body, start, line));
         }
-        line += lines(bytes.get(start..end).unwrap_or_default());
+        line += count_lines(bytes.get(start..end).unwrap_or_default());
         start = end;
     }
     let body = bytes.get(start..).unwrap_or_default();
@@ -194,7 +194,7 @@ pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
 
 /// The next separator line at or after `from`, which is the start of a line: its start, and the start of the
 /// next line.
-fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
+fn find_separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
     loop {
         let rest = bytes.get(from..)?;
         if !rest.starts_with(b"---") {
@@ -239,7 +239,7 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
 }
 
 #[allow(clippy::naive_bytecount)] // vectorised well enough, and no dependency
-pub(super) fn lines(bytes: &[u8]) -> u32 {
+pub(super) fn count_lines(bytes: &[u8]) -> u32 {
     let count = bytes.iter().filter(|&&byte| byte == b'\n').count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }

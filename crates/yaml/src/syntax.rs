@@ -4,7 +4,7 @@ use super::events::MAX_DEPTH;
 use granit_parser::{ErrorKind, ScanError};
 
 /// The message for a syntax error; other errors keep the parser's message.
-pub(super) fn message(error: &ScanError) -> String {
+pub(super) fn syntax_message(error: &ScanError) -> String {
     let text = match error.kind() {
         ErrorKind::RecursionLimitExceeded => {
             return format!("collections are nested deeper than {MAX_DEPTH} levels here");

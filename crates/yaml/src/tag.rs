@@ -16,13 +16,13 @@ pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
 }
 
 /// Resolves `text` with `tag`. The error says what the tag requires.
-pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
+pub(super) fn resolve_tagged<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
     let Some(name) = core_name(tag) else { return Ok((Plain::Text, text)) };
     let plain = match &*name {
-        "binary" => return Ok((Plain::Text, Cow::Owned(binary(&text)?))),
-        "int" | "float" | "bool" | "null" => scalar::plain(&text),
+        "binary" => return Ok((Plain::Text, Cow::Owned(decode_binary(&text)?))),
+        "int" | "float" | "bool" | "null" => scalar::resolve_plain(&text),
         "timestamp" if is_timestamp(&text) => Plain::Text,
-        "timestamp" => return Err(mismatch(&text, &name)),
+        "timestamp" => return Err(describe_mismatch(&text, &name)),
         _ => return Ok((Plain::Text, text)),
     };
     match (&*name, plain) {
@@ -33,18 +33,18 @@ pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, S
         | ("timestamp", _) => Ok((plain, text)),
         #[allow(clippy::cast_precision_loss)] // what was asked for
         ("float", Plain::Int(value)) => Ok((Plain::Float(value as f64), text)),
-        _ => Err(mismatch(&text, &name)),
+        _ => Err(describe_mismatch(&text, &name)),
     }
 }
 
-fn mismatch(text: &str, name: &str) -> String {
+fn describe_mismatch(text: &str, name: &str) -> String {
     let shown: String = text.chars().take(40).collect();
     format!("`{shown}` does not match its tag `!!{name}`")
 }
 
 /// Decodes base64 with padding; each byte that is not part of valid UTF-8 becomes U+FFFD.
-fn binary(text: &str) -> Result<String, String> {
-    let bytes = base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
+fn decode_binary(text: &str) -> Result<String, String> {
+    let bytes = decode_base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());
@@ -53,7 +53,7 @@ fn binary(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-fn base64(text: &str) -> Option<Vec<u8>> {
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let symbols: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     if !symbols.len().is_multiple_of(4) {
         return None;
@@ -66,7 +66,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     for quad in symbols.get(..symbols.len() - padding)?.chunks(4) {
         let mut bits = 0u32;
         for &symbol in quad {
-            bits = bits << 6 | sextet(symbol)?;
+            bits = bits << 6 | decode_sextet(symbol)?;
         }
         bits <<= 6 * (4 - quad.len());
         out.extend_from_slice(bits.to_be_bytes().get(1..quad.len())?);
@@ -74,7 +74,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn sextet(symbol: u8) -> Option<u32> {
+fn decode_sextet(symbol: u8) -> Option<u32> {
     let value = match symbol {
         b'A'..=b'Z' => symbol - b'A',
         b'a'..=b'z' => symbol - b'a' + 26,
@@ -89,44 +89,45 @@ fn sextet(symbol: u8) -> Option<u32> {
 /// `2001-1-2`, `2001-01-02 3:4:5.6`, or the same with `T` or `t` and then `Z` or an offset `+01:00`.
 fn is_timestamp(text: &str) -> bool {
     let mut rest = text;
-    let date = digits(&mut rest, 4, 4).is_some_and(|year| {
-        skip(&mut rest, '-')
-            && digits(&mut rest, 1, 2).is_some_and(|month| {
-                skip(&mut rest, '-')
-                    && digits(&mut rest, 1, 2).is_some_and(|day| (1..=days(year, month)).contains(&day))
+    let date = take_digits(&mut rest, 4, 4).is_some_and(|year| {
+        skip_char(&mut rest, '-')
+            && take_digits(&mut rest, 1, 2).is_some_and(|month| {
+                skip_char(&mut rest, '-')
+                    && take_digits(&mut rest, 1, 2)
+                        .is_some_and(|day| (1..=days_in_month(year, month)).contains(&day))
             })
     });
     if !date || rest.is_empty() {
         return date;
     }
-    let zoned = skip(&mut rest, 'T') || skip(&mut rest, 't');
-    if !(zoned || skip(&mut rest, ' ')) || !time(&mut rest) {
+    let zoned = skip_char(&mut rest, 'T') || skip_char(&mut rest, 't');
+    if !(zoned || skip_char(&mut rest, ' ')) || !skip_time(&mut rest) {
         return false;
     }
-    if zoned { zone(rest) } else { rest.is_empty() }
+    if zoned { is_zone(rest) } else { rest.is_empty() }
 }
 
-fn time(rest: &mut &str) -> bool {
-    let whole = digits(rest, 1, 2).is_some_and(|hour| hour < 24)
-        && skip(rest, ':')
-        && digits(rest, 1, 2).is_some_and(|minute| minute < 60)
-        && skip(rest, ':')
-        && digits(rest, 1, 2).is_some_and(|second| second < 60);
-    whole && (!(skip(rest, '.') || skip(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
+fn skip_time(rest: &mut &str) -> bool {
+    let whole = take_digits(rest, 1, 2).is_some_and(|hour| hour < 24)
+        && skip_char(rest, ':')
+        && take_digits(rest, 1, 2).is_some_and(|minute| minute < 60)
+        && skip_char(rest, ':')
+        && take_digits(rest, 1, 2).is_some_and(|second| second < 60);
+    whole && (!(skip_char(rest, '.') || skip_char(rest, ',')) || take_digits(rest, 1, usize::MAX).is_some())
 }
 
-fn zone(mut rest: &str) -> bool {
+fn is_zone(mut rest: &str) -> bool {
     if rest == "Z" {
         return true;
     }
-    (skip(&mut rest, '+') || skip(&mut rest, '-'))
-        && digits(&mut rest, 2, 2).is_some_and(|hours| hours <= 24)
-        && skip(&mut rest, ':')
-        && digits(&mut rest, 2, 2).is_some_and(|minutes| minutes < 60)
+    (skip_char(&mut rest, '+') || skip_char(&mut rest, '-'))
+        && take_digits(&mut rest, 2, 2).is_some_and(|hours| hours <= 24)
+        && skip_char(&mut rest, ':')
+        && take_digits(&mut rest, 2, 2).is_some_and(|minutes| minutes < 60)
         && rest.is_empty()
 }
 
-fn days(year: u64, month: u64) -> u64 {
+fn days_in_month(year: u64, month: u64) -> u64 {
     match month {
         2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
@@ -136,12 +137,12 @@ fn days(year: u64, month: u64) -> u64 {
     }
 }
 
-fn skip(rest: &mut &str, wanted: char) -> bool {
+fn skip_char(rest: &mut &str, wanted: char) -> bool {
     rest.strip_prefix(wanted).map(|tail| *rest = tail).is_some()
 }
 
 /// Parses between `least` and `most` digits; the value is meaningless beyond 18 of them.
-fn digits(rest: &mut &str, least: usize, most: usize) -> Option<u64> {
+fn take_digits(rest: &mut &str, least: usize, most: usize) -> Option<u64> {
     let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if count < least {
         return None;

@@ -297,7 +297,7 @@ fn normal(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => whole.into(),
-            (None, float) => scalar::float(float.unwrap()).unwrap(),
+            (None, float) => scalar::float_to_number(float.unwrap()).unwrap(),
         }),
         Value::Array(items) => items.iter().map(normal).collect(),
         Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), normal(value))).collect(),

@@ -19,10 +19,11 @@ impl Editor<'_> {
             return Some(Remainder::Nothing);
         }
         let column = node.column;
-        let step = step(entries, column, layout);
+        let step = indentation_step(entries, column, layout);
         for (at, inner) in std::mem::take(&mut changed.within) {
             let entry = entries.get(at)?;
-            let left = self.value(&entry.value, inner.before, inner.plan, Some(LineLayout { column }))?;
+            let left =
+                self.edit_value(&entry.value, inner.before, inner.plan, Some(LineLayout { column }))?;
             if left == Remainder::Nothing {
                 changed.becomes.push((at, inner.after));
             }
@@ -32,8 +33,15 @@ impl Editor<'_> {
         }
         let root = layout.is_none();
         self.remove_entries(entries, &changed, column, root)?;
-        for (before, key, value) in changed.placed(entries) {
-            self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
+        for (before, key, value) in changed.place_new_entries(entries) {
+            self.insert_entry(
+                entries,
+                &changed,
+                before,
+                &new_text::format_entry(key, value, step),
+                column,
+                root,
+            )?;
         }
         Some(Remainder::Some)
     }
@@ -45,8 +53,8 @@ impl Editor<'_> {
         column: usize,
         root: bool,
     ) -> Option<()> {
-        let first = changed.remaining().next()?;
-        let compact = !lines::leads(self.text, entries.first()?.span.start);
+        let first = changed.remaining_indices().next()?;
+        let compact = !lines::is_first_on_line(self.text, entries.first()?.span.start);
         let from = if compact && first > 0 {
             self.remove_compact(entries, first)?;
             first
@@ -55,8 +63,8 @@ impl Editor<'_> {
         };
         for (at, entry) in entries.iter().enumerate().skip(from) {
             if *changed.gone.get(at)? {
-                let range = self.lines(entries, at, entry, column, root)?;
-                self.replace(range, "");
+                let range = self.entry_lines(entries, at, entry, column, root)?;
+                self.replace_range(range, "");
             }
         }
         Some(())
@@ -68,14 +76,14 @@ impl Editor<'_> {
         let start = entries.first()?.span.start;
         let stays = entries.get(first)?.span.start;
         let end = entries.get(first - 1)?.end();
-        let next = lines::next(self.text, end);
+        let next = lines::next_line(self.text, end);
         let range = if self.text.get(next..stays)?.trim().is_empty() {
             start..stays
         } else {
             let text = self.text.get(..start)?.trim_end_matches(' ');
             text.len()..next - self.line_break(next).len()
         };
-        self.replace(range, "");
+        self.replace_range(range, "");
         Some(())
     }
 
@@ -90,7 +98,7 @@ impl Editor<'_> {
 
     /// The lines of entry `at`, with its comments. Comments above the first key of a document belong to the
     /// document.
-    fn lines(
+    fn entry_lines(
         &self,
         entries: &[Entry],
         at: usize,
@@ -98,11 +106,11 @@ impl Editor<'_> {
         column: usize,
         root: bool,
     ) -> Option<std::ops::Range<usize>> {
-        if !lines::leads(self.text, entry.span.start) {
+        if !lines::is_first_on_line(self.text, entry.span.start) {
             return None;
         }
         let floor = match at.checked_sub(1) {
-            Some(previous) => lines::next(self.text, entries.get(previous)?.end()),
+            Some(previous) => lines::next_line(self.text, entries.get(previous)?.end()),
             None if root => entry.span.start,
             None => 0,
         };
@@ -110,7 +118,7 @@ impl Editor<'_> {
     }
 
     /// Inserts the lines of an entry, after the remaining entry before it, or before the first.
-    fn insert(
+    fn insert_entry(
         &mut self,
         entries: &[Entry],
         changed: &Changed<'_>,
@@ -120,10 +128,10 @@ impl Editor<'_> {
         root: bool,
     ) -> Option<()> {
         let mut new = String::new();
-        new_text::indent(new_text, column, &mut new);
-        let previous = changed.remaining().rev().find(|at| before.is_none_or(|before| *at < before));
+        new_text::indent_lines(new_text, column, &mut new);
+        let previous = changed.remaining_indices().rev().find(|at| before.is_none_or(|before| *at < before));
         let Some(previous) = previous else {
-            let first = changed.remaining().next()?;
+            let first = changed.remaining_indices().next()?;
             return self.insert_first(entries, first, &new, column, root);
         };
         let entry = entries.get(previous)?;
@@ -142,14 +150,14 @@ impl Editor<'_> {
         root: bool,
     ) -> Option<()> {
         let entry = entries.get(first)?;
-        if lines::leads(self.text, entry.span.start) {
-            let at = self.lines(entries, first, entry, column, root)?.start;
+        if lines::is_first_on_line(self.text, entry.span.start) {
+            let at = self.entry_lines(entries, first, entry, column, root)?.start;
             self.new_lines(at, new);
             return Some(());
         }
         let new = format!("{}{}", new.trim_start_matches(' '), " ".repeat(column));
         let new = new.replace('\n', self.eol);
-        self.replace(entry.span.start..entry.span.start, new);
+        self.replace_range(entry.span.start..entry.span.start, new);
         Some(())
     }
 
@@ -157,7 +165,7 @@ impl Editor<'_> {
     fn new_lines(&mut self, at: usize, new: &str) {
         let unfinished = at > 0 && !self.text.get(..at).is_some_and(|before| before.ends_with('\n'));
         let new = if unfinished { format!("\n{}", new.trim_end_matches('\n')) } else { new.to_owned() };
-        self.replace(at..at, new.replace('\n', self.eol));
+        self.replace_range(at..at, new.replace('\n', self.eol));
     }
 
     /// Replaces the value of an entry.
@@ -165,8 +173,8 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let new_text = new_text::entry(entry.key.as_deref()?, value, step);
-        let empty = new_text::entry(entry.key.as_deref()?, &Value::Null, step);
+        let new_text = new_text::format_entry(entry.key.as_deref()?, value, step);
+        let empty = new_text::format_entry(entry.key.as_deref()?, &Value::Null, step);
         let after_colon = new_text.get(empty.len() - " null\n".len()..)?;
         let (line, more) = after_colon.split_once('\n')?;
         let colon = entry.colon?;
@@ -174,27 +182,29 @@ impl Editor<'_> {
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => new_text::quoted(string),
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => {
+                    new_text::quote_string(string)
+                }
                 _ => line.trim_start().to_owned(),
             };
-            self.replace(old.span.clone(), text);
+            self.replace_range(old.span.clone(), text);
             return Some(());
         }
         let mut new = String::new();
-        new_text::indent(more, column, &mut new);
-        let header = lines::next(self.text, colon);
+        new_text::indent_lines(more, column, &mut new);
+        let header = lines::next_line(self.text, colon);
         if entry.has_text() && old.span.end >= header {
             // The header of a block scalar is on the line of its key; a collection has no header.
             let said = match old.kind {
                 Kind::Scalar(_) => header - self.line_break(header).len(),
                 _ => colon,
             };
-            self.replace(colon..said, line);
+            self.replace_range(colon..said, line);
             let lines = lines::of_entry(self.text, entry.span.start..old.span.end, column, entry.span.start);
-            self.replace(header..lines.end, new.replace('\n', self.eol));
+            self.replace_range(header..lines.end, new.replace('\n', self.eol));
             return Some(());
         }
-        self.replace(colon..if entry.has_text() { old.span.end } else { colon }, line);
+        self.replace_range(colon..if entry.has_text() { old.span.end } else { colon }, line);
         if !new.is_empty() {
             self.new_lines(header, &new);
         }
@@ -203,7 +213,7 @@ impl Editor<'_> {
 }
 
 /// The additional indentation of nested mappings.
-fn step(entries: &[Entry], column: usize, layout: Option<LineLayout>) -> usize {
+fn indentation_step(entries: &[Entry], column: usize, layout: Option<LineLayout>) -> usize {
     let inner = entries.iter().find_map(|entry| match &entry.value.kind {
         Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
         _ => None,

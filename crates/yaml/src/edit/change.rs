@@ -17,12 +17,12 @@ pub(super) enum Plan {
 
 impl Plan {
     /// No edit.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn no_change() -> Self {
         Self::Within(Vec::new())
     }
 
     /// Adds an edit at a pointer (`None` removes); the last edit of a value takes effect.
-    pub(super) fn add(&mut self, steps: &[String], value: Option<&Value>) {
+    pub(super) fn add_edit(&mut self, steps: &[String], value: Option<&Value>) {
         let Some((step, rest)) = steps.split_first() else {
             *self = value.map_or(Self::Remove, |value| Self::Set(value.clone()));
             return;
@@ -30,18 +30,18 @@ impl Plan {
         match self {
             Self::Within(changes) => {
                 if let Some((_, plan)) = changes.iter_mut().rev().find(|(key, _)| key == step) {
-                    return plan.add(rest, value);
+                    return plan.add_edit(rest, value);
                 }
-                let mut plan = Self::nothing();
-                plan.add(rest, value);
+                let mut plan = Self::no_change();
+                plan.add_edit(rest, value);
                 changes.push((step.clone(), plan));
             }
             Self::Remove if value.is_none() => {}
             Self::Remove | Self::Set(_) => {
-                let mut within = Self::nothing();
-                within.add(steps, value);
+                let mut within = Self::no_change();
+                within.add_edit(steps, value);
                 let before = if let Self::Set(value) = self { value.clone() } else { Value::Null };
-                if let Ok(Some(after)) = within.applied(Some(&before), "") {
+                if let Ok(Some(after)) = within.apply_to(Some(&before), "") {
                     *self = Self::Set(after);
                 }
             }
@@ -49,39 +49,43 @@ impl Plan {
     }
 
     /// The resulting value; `None` if there is none.
-    pub(super) fn applied(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
+    pub(super) fn apply_to(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
         let changes = match self {
             Self::Remove => return Ok(None),
             Self::Set(value) => return Ok(Some(value.clone())),
             Self::Within(changes) => changes,
         };
         match before {
-            Some(Value::Array(items)) => list(items, changes, pointer).map(Some),
-            Some(Value::Object(map)) => mapping(map.clone(), changes, pointer).map(Some),
+            Some(Value::Array(items)) => apply_to_list(items, changes, pointer).map(Some),
+            Some(Value::Object(map)) => apply_to_mapping(map.clone(), changes, pointer).map(Some),
             None | Some(Value::Null) => {
-                let map = mapping(Map::new(), changes, pointer)?;
+                let map = apply_to_mapping(Map::new(), changes, pointer)?;
                 let empty = map.as_object().is_some_and(Map::is_empty);
                 Ok(if empty { before.cloned() } else { Some(map) })
             }
             // A scalar has no children, so there is nothing to remove and nothing can be set.
-            Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets()) => Ok(Some(scalar.clone())),
+            Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets_value()) => Ok(Some(scalar.clone())),
             Some(_) => Err(Error::NoRoom(pointer.to_owned())),
         }
     }
 
-    fn sets(&self) -> bool {
+    fn sets_value(&self) -> bool {
         match self {
             Self::Remove => false,
             Self::Set(_) => true,
-            Self::Within(changes) => changes.iter().any(|(_, plan)| plan.sets()),
+            Self::Within(changes) => changes.iter().any(|(_, plan)| plan.sets_value()),
         }
     }
 }
 
-fn mapping(mut map: Map<String, Value>, changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
+fn apply_to_mapping(
+    mut map: Map<String, Value>,
+    changes: &[(String, Plan)],
+    pointer: &str,
+) -> Result<Value, Error> {
     for (key, plan) in changes {
         let pointer = format!("{pointer}/{}", crate::pointer::escape(key));
-        match plan.applied(map.get(key), &pointer)? {
+        match plan.apply_to(map.get(key), &pointer)? {
             Some(value) => {
                 map.insert(key.clone(), value);
             }
@@ -93,14 +97,14 @@ fn mapping(mut map: Map<String, Value>, changes: &[(String, Plan)], pointer: &st
     Ok(Value::Object(map))
 }
 
-fn list(items: &[Value], changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
+fn apply_to_list(items: &[Value], changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
     let mut after: Vec<Option<Value>> = items.iter().cloned().map(Some).collect();
     for (step, plan) in changes {
         let pointer = format!("{pointer}/{step}");
         let item = step.parse::<usize>().ok().and_then(|index| after.get_mut(index));
         match item {
-            Some(item) => *item = plan.applied(item.as_ref(), &pointer)?,
-            None if plan.sets() => return Err(Error::NoRoom(pointer)),
+            Some(item) => *item = plan.apply_to(item.as_ref(), &pointer)?,
+            None if plan.sets_value() => return Err(Error::NoRoom(pointer)),
             None => {}
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Inner<'p> {
 impl<'p> Changed<'p> {
     /// Computes the changes to the text of a mapping; `None` if the text cannot express them, because a key
     /// from a merge key cannot be removed.
-    pub(super) fn of(
+    pub(super) fn compute_changes(
         entries: &[Entry],
         map: &'p Map<String, Value>,
         changes: &'p [(String, Plan)],
@@ -35,7 +35,7 @@ impl<'p> Changed<'p> {
         let mut changed = Self { gone: vec![false; entries.len()], ..Self::default() };
         for (key, plan) in changes {
             let before = map.get(key);
-            let after = plan.applied(before, "").ok()?;
+            let after = plan.apply_to(before, "").ok()?;
             let at = entries.iter().rposition(|entry| entry.key.as_ref() == Some(key));
             match (before, after, at) {
                 (before, after, _) if before == after.as_ref() => {}
@@ -59,17 +59,17 @@ impl<'p> Changed<'p> {
     }
 
     /// The indices of remaining entries.
-    pub(super) fn remaining(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    pub(super) fn remaining_indices(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.gone.len()).filter(|at| !self.gone.get(*at).is_none_or(|gone| *gone))
     }
 
     /// New entries, each with the entry before which it is written: by name in a sorted mapping of two or
     /// more entries, otherwise at the end.
-    pub(super) fn placed(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
+    pub(super) fn place_new_entries(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
         let sorted = entries.len() > 1
             && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
         let place = |key: &String| {
-            let mut remaining = self.remaining();
+            let mut remaining = self.remaining_indices();
             remaining.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
         };
         let mut placed: Vec<_> =

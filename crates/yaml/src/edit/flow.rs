@@ -23,7 +23,7 @@ impl Editor<'_> {
         }
         for (at, inner) in std::mem::take(&mut changed.within) {
             let entry = entries.get(at)?;
-            if self.value(&entry.value, inner.before, inner.plan, None)? == Remainder::Nothing {
+            if self.edit_value(&entry.value, inner.before, inner.plan, None)? == Remainder::Nothing {
                 changed.becomes.push((at, inner.after));
             }
         }
@@ -32,8 +32,8 @@ impl Editor<'_> {
         }
         let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end()).collect();
         self.remove_from_flow(&spans, &changed.gone)?;
-        for (before, key, value) in changed.placed(entries) {
-            let last = changed.remaining().next_back()?;
+        for (before, key, value) in changed.place_new_entries(entries) {
+            let last = changed.remaining_indices().next_back()?;
             self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
         }
         Some(Remainder::Some)
@@ -43,11 +43,13 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let text = new_text::flow(value, self.json || entry.quoted);
+        let text = new_text::format_flow(value, self.json || entry.quoted);
         match entry.colon {
-            Some(colon) if !entry.has_text() => self.replace(colon..colon, format!(" {text}")),
-            None if !entry.has_text() => self.replace(entry.span.end..entry.span.end, format!(": {text}")),
-            _ => self.replace(entry.value.span.clone(), text),
+            Some(colon) if !entry.has_text() => self.replace_range(colon..colon, format!(" {text}")),
+            None if !entry.has_text() => {
+                self.replace_range(entry.span.end..entry.span.end, format!(": {text}"))
+            }
+            _ => self.replace_range(entry.value.span.clone(), text),
         }
         Some(())
     }
@@ -58,11 +60,11 @@ impl Editor<'_> {
         let last = gone.iter().rposition(|gone| !gone)?;
         for (at, pair) in spans.windows(2).enumerate().take(last) {
             if let ([span, next], true) = (pair, *gone.get(at)?) {
-                self.replace(span.start..next.start, "");
+                self.replace_range(span.start..next.start, "");
             }
         }
         if last + 1 < spans.len() {
-            self.replace(spans.get(last)?.end..spans.last()?.end, "");
+            self.replace_range(spans.get(last)?.end..spans.last()?.end, "");
         }
         Some(())
     }
@@ -71,22 +73,22 @@ impl Editor<'_> {
     fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
-        let margin = lines::margin(self.text, near.span.start);
-        let (between, value) = match margin.filter(|_| lines::start(self.text, near.span.start) > 0) {
+        let margin = lines::margin_before(self.text, near.span.start);
+        let (between, value) = match margin.filter(|_| lines::line_start(self.text, near.span.start) > 0) {
             Some(margin) => {
-                let outer = lines::blanks(self.text, node.span.start);
+                let outer = lines::indentation_at(self.text, node.span.start);
                 let step = margin.strip_prefix(outer).unwrap_or_default();
                 (format!("{}{margin}", self.eol), new_text::flow_lines(value, json, margin, step, self.eol))
             }
-            None => ((if json && tight { "" } else { " " }).to_owned(), new_text::flow(value, json)),
+            None => ((if json && tight { "" } else { " " }).to_owned(), new_text::format_flow(value, json)),
         };
-        let key = if json { new_text::quoted(key) } else { new_text::text(key) };
+        let key = if json { new_text::quote_string(key) } else { new_text::format_flow_string(key) };
         let colon = if json && tight { ":" } else { ": " };
         if before {
             let at = near.span.start;
-            self.replace(at..at, format!("{key}{colon}{value},{between}"));
+            self.replace_range(at..at, format!("{key}{colon}{value},{between}"));
         } else {
-            self.replace(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
+            self.replace_range(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 impl Editor<'_> {
     /// Edits the items of a list.
-    pub(super) fn sequence(
+    pub(super) fn edit_sequence(
         &mut self,
         flow: bool,
         items: &[Node],
@@ -19,14 +19,14 @@ impl Editor<'_> {
         for (step, plan) in changes {
             let Ok(at) = step.parse::<usize>() else { continue };
             let (Some(item), Some(value)) = (items.get(at), values.get(at)) else { continue };
-            let Some(after) = plan.applied(Some(value), "").ok()? else {
+            let Some(after) = plan.apply_to(Some(value), "").ok()? else {
                 *gone.get_mut(at)? = true;
                 continue;
             };
             let layout = LineLayout { column: item.column.saturating_sub(2) };
             let left = match plan {
                 _ if after == *value => Remainder::Some,
-                Plan::Within(_) => self.value(item, value, plan, Some(layout))?,
+                Plan::Within(_) => self.edit_value(item, value, plan, Some(layout))?,
                 _ => Remainder::Nothing,
             };
             if left == Remainder::Nothing {
@@ -51,37 +51,37 @@ impl Editor<'_> {
         if block || item.adorned || item.span.is_empty() {
             return None;
         }
-        self.replace(item.span.clone(), new_text::flow(value, self.json));
+        self.replace_range(item.span.clone(), new_text::format_flow(value, self.json));
         Some(())
     }
 
     fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {
         let mut floor = 0;
         for (item, gone) in items.iter().zip(gone) {
-            let dash = self.dash(item)?;
+            let dash = self.find_dash(item)?;
             let end = item.span.end.max(dash);
             if *gone {
-                if !lines::leads(self.text, dash) {
+                if !lines::is_first_on_line(self.text, dash) {
                     return None;
                 }
-                let column = dash - lines::start(self.text, dash);
+                let column = dash - lines::line_start(self.text, dash);
                 let range = lines::of_entry(self.text, dash..end, column, floor);
-                self.replace(range, "");
+                self.replace_range(range, "");
             }
-            floor = lines::next(self.text, end);
+            floor = lines::next_line(self.text, end);
         }
         Some(())
     }
 
     /// The position of an item's dash: before the item on its line, or else on the nearest line above that is
     /// not a comment.
-    fn dash(&self, item: &Node) -> Option<usize> {
+    fn find_dash(&self, item: &Node) -> Option<usize> {
         if item.adorned {
             return None;
         }
         let mut end = item.span.start;
         loop {
-            let line = lines::start(self.text, end);
+            let line = lines::line_start(self.text, end);
             let before = self.text.get(line..end)?;
             let text = before.split_once(" #").map_or(before, |(text, _)| text).trim_end();
             if text.ends_with('-') {

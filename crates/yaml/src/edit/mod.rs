@@ -61,11 +61,11 @@ pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     for edit in edits {
         let steps: Vec<String> =
             edit.pointer.split('/').skip(1).map(|step| unescape(step).into_owned()).collect();
-        plans.entry(edit.document).or_insert_with(Plan::nothing).add(&steps, edit.value.as_ref());
+        plans.entry(edit.document).or_insert_with(Plan::no_change).add_edit(&steps, edit.value.as_ref());
     }
     let mut edited = Edited::default();
     let (mut next, mut copied) = (0, 0);
-    for chunk in stream::chunks(bytes) {
+    for chunk in stream::split_chunks(bytes) {
         let first = next;
         let mut before = Stream::default();
         stream::read_chunk(&chunk, &mut next, &mut before);
@@ -102,11 +102,11 @@ fn one_chunk(
     for index in documents.clone() {
         after.push(match (plans.get(&index), value(index)) {
             (Some(_), None) => return Err(Error::NoDocument(index)),
-            (Some(plan), value) => plan.applied(value, "")?.unwrap_or_default(),
+            (Some(plan), value) => plan.apply_to(value, "")?.unwrap_or_default(),
             (None, value) => value.cloned().unwrap_or_default(),
         });
     }
-    let Ok(text) = stream::text(chunk) else { return Err(Error::NoDocument(documents.start)) };
+    let Ok(text) = stream::decode_text(chunk) else { return Err(Error::NoDocument(documents.start)) };
     let mut edited = text.to_owned();
     // From last to first, so that earlier positions stay valid.
     for (nth, index) in documents.clone().enumerate().rev() {
@@ -119,15 +119,15 @@ fn one_chunk(
         return Ok(edited);
     }
     lost.extend(documents);
-    Ok(rewritten(text, &after))
+    Ok(rewrite_documents(text, &after))
 }
 
 /// The text after the edits of its document number `nth`, if they are possible in place.
 fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<String> {
-    if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) {
+    if plan.apply_to(Some(value), "").ok()?.as_ref() == Some(value) {
         return None;
     }
-    let json = json::read(text);
+    let json = json::parse_values(text);
     let (range, nth) = match &json {
         Some(values) => {
             let start = values.get(nth)?.start;
@@ -137,21 +137,22 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     };
     let part = text.get(range.clone())?;
     // In a text that needs repairs for the parser, positions differ.
-    if repair::repaired(part)? != part {
+    if repair::insert_spaces(part)? != part {
         return None;
     }
-    let root = tree::read(part, nth)?;
-    let mut editor = Editor { text: part, json: json.is_some(), eol: lines::eol(part), changes: Vec::new() };
-    if editor.value(&root, value, plan, None)? == Remainder::Nothing {
+    let root = tree::read_tree(part, nth)?;
+    let mut editor =
+        Editor { text: part, json: json.is_some(), eol: lines::line_ending(part), changes: Vec::new() };
+    if editor.edit_value(&root, value, plan, None)? == Remainder::Nothing {
         return None;
     }
-    let part = editor.finish()?;
+    let part = editor.apply_changes()?;
     Some(format!("{}{part}{}", text.get(..range.start)?, text.get(range.end..)?))
 }
 
 /// Whether the text of a chunk has exactly these documents, and its last line ends as before.
 fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
-    let stream = stream::read(text.as_bytes());
+    let stream = stream::read_stream(text.as_bytes());
     let mut found = vec![Value::Null; documents.len()];
     for document in stream.documents {
         match found.get_mut(document.index as usize) {
@@ -164,9 +165,9 @@ fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
 }
 
 /// The documents written from scratch, in the format and with the line endings of the text that they replace.
-fn rewritten(text: &str, documents: &[Value]) -> String {
+fn rewrite_documents(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
-    let json = json::read(text).is_some();
+    let json = json::parse_values(text).is_some();
     for (nth, document) in documents.iter().enumerate() {
         if json {
             out.push_str(&format!("{document:#}\n"));
@@ -175,7 +176,7 @@ fn rewritten(text: &str, documents: &[Value]) -> String {
             super::write(document, &mut out);
         }
     }
-    out.replace('\n', lines::eol(text))
+    out.replace('\n', lines::line_ending(text))
 }
 
 /// The layout for new lines in a value.
@@ -205,7 +206,7 @@ enum Remainder {
 
 impl Editor<'_> {
     /// Edits a value. `None` if this is not possible in place.
-    fn value(
+    fn edit_value(
         &mut self,
         node: &tree::Node,
         value: &Value,
@@ -215,27 +216,27 @@ impl Editor<'_> {
         let Plan::Within(changes) = plan else { return None };
         match (&node.kind, value) {
             (tree::Kind::Mapping { flow, entries }, Value::Object(map)) => {
-                let changed = changed::Changed::of(entries, map, changes)?;
+                let changed = changed::Changed::compute_changes(entries, map, changes)?;
                 match flow {
                     true => self.flow_mapping(node, entries, changed),
                     false => self.block_mapping(node, entries, changed, layout),
                 }
             }
             (tree::Kind::Sequence { flow, items }, Value::Array(values)) => {
-                self.sequence(*flow, items, values, changes)
+                self.edit_sequence(*flow, items, values, changes)
             }
             // Removes a value that does not exist.
-            _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Remainder::Some),
+            _ if plan.apply_to(Some(value), "").ok()?.as_ref() == Some(value) => Some(Remainder::Some),
             _ => None,
         }
     }
 
-    fn replace(&mut self, range: Range<usize>, text: impl Into<String>) {
+    fn replace_range(&mut self, range: Range<usize>, text: impl Into<String>) {
         self.changes.push((range, text.into()));
     }
 
     /// The text with all changes; `None` if they overlap.
-    fn finish(mut self) -> Option<String> {
+    fn apply_changes(mut self) -> Option<String> {
         self.changes.sort_by_key(|(range, _)| (range.start, range.end > range.start));
         let (mut out, mut copied) = (String::new(), 0);
         for (range, text) in &self.changes {

@@ -217,12 +217,12 @@ fn a_document_whose_style_forbids_it_is_rewritten() {
         for value in [None, set("new")] {
             let edits = of(0, &[(pointer, value)]);
             let edited = edit(text.as_bytes(), &edits).unwrap();
-            let mut plan = Plan::nothing();
+            let mut plan = Plan::no_change();
             let steps: Vec<String> = pointer.split('/').skip(1).map(str::to_owned).collect();
-            plan.add(&steps, edits[0].value.as_ref());
+            plan.add_edit(&steps, edits[0].value.as_ref());
             let before = crate::read(text.as_bytes()).documents.remove(0).value;
             let documents = crate::read(&edited.text).documents;
-            assert_eq!(documents[0].value, plan.applied(Some(&before), "").unwrap().unwrap());
+            assert_eq!(documents[0].value, plan.apply_to(Some(&before), "").unwrap().unwrap());
             if pointer == "/c/b" {
                 assert_eq!(edited.rewritten, [0], "{}", String::from_utf8_lossy(&edited.text));
             }

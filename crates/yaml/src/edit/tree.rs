@@ -56,13 +56,13 @@ impl Entry {
 }
 
 /// The root of document number `nth` of a text; `None` if positions cannot be determined.
-pub(super) fn read(text: &str, nth: usize) -> Option<Node> {
-    let mut reader = Reader { text, parser: events::parser(text), depth: 0 };
+pub(super) fn read_tree(text: &str, nth: usize) -> Option<Node> {
+    let mut reader = Reader { text, parser: events::new_parser(text), depth: 0 };
     for _ in 0..=nth {
         while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
     }
-    let (event, span) = reader.event()?;
-    reader.node(&event, &span)
+    let (event, span) = reader.next_event()?;
+    reader.read_node(&event, &span)
 }
 
 struct Reader<'a> {
@@ -72,7 +72,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn event(&mut self) -> Option<(Event<'a>, Span)> {
+    fn next_event(&mut self) -> Option<(Event<'a>, Span)> {
         loop {
             match self.parser.next_event()?.ok()? {
                 (Event::Anchor(..), _) => {}
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<Node> {
+    fn read_node(&mut self, event: &Event<'a>, span: &Span) -> Option<Node> {
         let mut start = span.start.byte_offset()?;
         let mut end = span.end.byte_offset()?;
         self.depth += 1;
@@ -91,19 +91,19 @@ impl<'a> Reader<'a> {
         let (kind, tagged) = match event {
             Event::Scalar(value, style, _, tag) => {
                 if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
-                    Range { start, end } = block(self.text, start..end, value)?;
+                    Range { start, end } = trim_block(self.text, start..end, value)?;
                 }
                 (Kind::Scalar(*style), tag.is_some())
             }
             Event::Alias(_) => (Kind::Alias, false),
             Event::SequenceStart(style, _, tag) => {
-                let (items, last) = self.sequence()?;
+                let (items, last) = self.read_sequence()?;
                 let flow = *style == StructureStyle::Flow;
                 end = if flow { last } else { items.last().map_or(end, |item| item.span.end) };
                 (Kind::Sequence { flow, items }, tag.is_some())
             }
             Event::MappingStart(style, _, tag) => {
-                let (entries, last) = self.mapping()?;
+                let (entries, last) = self.read_mapping()?;
                 let flow = *style == StructureStyle::Flow;
                 end = if flow { last } else { entries.last().map_or(end, Entry::end) };
                 (Kind::Mapping { flow, entries }, tag.is_some())
@@ -120,20 +120,20 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn sequence(&mut self) -> Option<(Vec<Node>, usize)> {
+    fn read_sequence(&mut self) -> Option<(Vec<Node>, usize)> {
         let mut items = Vec::new();
         loop {
-            match self.event()? {
+            match self.next_event()? {
                 (Event::SequenceEnd, span) => return Some((items, span.end.byte_offset()?)),
-                (event, span) => items.push(self.node(&event, &span)?),
+                (event, span) => items.push(self.read_node(&event, &span)?),
             }
         }
     }
 
-    fn mapping(&mut self) -> Option<(Vec<Entry>, usize)> {
+    fn read_mapping(&mut self) -> Option<(Vec<Entry>, usize)> {
         let mut entries = Vec::new();
         loop {
-            let (event, span) = self.event()?;
+            let (event, span) = self.next_event()?;
             let (key, quoted) = match &event {
                 Event::MappingEnd => return Some((entries, span.end.byte_offset()?)),
                 Event::Scalar(text, style, _, tag) => {
@@ -141,24 +141,24 @@ impl<'a> Reader<'a> {
                 }
                 _ => return None,
             };
-            let span = self.node(&event, &span)?.span;
-            let (event, value) = self.event()?;
-            let value = self.node(&event, &value)?;
-            let colon = colon(self.text, span.end);
+            let span = self.read_node(&event, &span)?.span;
+            let (event, value) = self.next_event()?;
+            let value = self.read_node(&event, &value)?;
+            let colon = find_colon(self.text, span.end);
             entries.push(Entry { key, span, quoted, colon, value });
         }
     }
 }
 
 /// The end of the `:` after `from` on the same line.
-fn colon(text: &str, from: usize) -> Option<usize> {
+fn find_colon(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
     rest.get(blanks..)?.starts_with(':').then_some(from + blanks + 1)
 }
 
 /// The bytes of a block scalar without the blank lines after it, unless they are part of the value.
-fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
+fn trim_block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
     let body = text.get(span.clone())?;
     let keeps = value.ends_with("\n\n") || (!value.is_empty() && value.bytes().all(|b| b == b'\n'));
     let body = if keeps {

@@ -123,7 +123,7 @@ impl Writer {
                 let mut below = first.to_vec();
                 below.push(format!("{pointer}/"));
                 let tight =
-                    if self.choose(2) == 0 { other.to_string() } else { new_text::flow(other, false) };
+                    if self.choose(2) == 0 { other.to_string() } else { new_text::format_flow(other, false) };
                 let text = format!("{start} {tight}{}", self.tail());
                 self.line(text, &below);
             }
@@ -256,12 +256,12 @@ proptest! {
                 _ => Edit { document: 0, pointer: all[index.index(all.len())].clone(), value: None },
             })
             .collect();
-        let mut plan = Plan::nothing();
+        let mut plan = Plan::no_change();
         for edit in &edits {
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(str::to_owned).collect();
-            plan.add(&steps, edit.value.as_ref());
+            plan.add_edit(&steps, edit.value.as_ref());
         }
-        let want = plan.applied(Some(&value), "").unwrap().unwrap();
+        let want = plan.apply_to(Some(&value), "").unwrap().unwrap();
         let edited = edit(text.as_bytes(), &edits).unwrap();
         let after = String::from_utf8(edited.text.clone()).unwrap();
         prop_assert_eq!(&crate::read(&edited.text).documents[0].value, &want, "{}\n-->\n{}", text, after);
@@ -301,10 +301,10 @@ proptest! {
             pointers(&document.value, "", &mut all);
             let pointer = all[pick.index(all.len())].clone();
             let edit = Edit { document: document.index, pointer, value: set.then(|| json!("v")) };
-            let mut plan = Plan::nothing();
+            let mut plan = Plan::no_change();
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(|step| unescape(step).into_owned()).collect();
-            plan.add(&steps, edit.value.as_ref());
-            match (plan.applied(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {
+            plan.add_edit(&steps, edit.value.as_ref());
+            match (plan.apply_to(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {
                 (Ok(want), Ok(edited)) => {
                     let after = crate::read(&edited.text);
                     let got = after.documents.iter().find(|d| d.index == document.index).map(|d| &d.value);
