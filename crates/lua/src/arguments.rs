@@ -25,13 +25,13 @@ impl Arguments<'_> {
         self.values.len()
     }
 
-    fn bad(&self, at: usize, expected: &str) -> String {
+    fn describe_mismatch(&self, at: usize, expected: &str) -> String {
         let found = type_name(self.get(at));
         format!("bad argument #{} to {} ({expected} expected, got {found})", at + 1, self.name)
     }
 
     /// A string. Its length counts as work.
-    pub(crate) fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_bytes(&self, at: usize) -> Result<Vec<u8>, String> {
         let bytes = match self.get(at) {
             Value::String(text) => {
                 let bytes = text.as_bytes();
@@ -40,52 +40,55 @@ impl Arguments<'_> {
                 }
                 bytes.to_vec()
             }
-            value => number(value).map(numbers::text).ok_or_else(|| self.bad(at, "string"))?.into_bytes(),
+            value => as_number(value)
+                .map(numbers::format_number)
+                .ok_or_else(|| self.describe_mismatch(at, "string"))?
+                .into_bytes(),
         };
-        self.charge(bytes.len())?;
+        self.charge_bytes(bytes.len())?;
         Ok(bytes)
     }
 
     /// A number.
-    pub(crate) fn number(&self, at: usize) -> Result<f64, String> {
+    pub(crate) fn read_number(&self, at: usize) -> Result<f64, String> {
         match self.get(at) {
             Value::String(text) => numbers::go_float(text.to_string_lossy().trim()),
-            value => number(value),
+            value => as_number(value),
         }
-        .ok_or_else(|| self.bad(at, "number"))
+        .ok_or_else(|| self.describe_mismatch(at, "number"))
     }
 
     /// An integer; `default` where there is none.
     #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-    pub(crate) fn integer(&self, at: usize, default: Option<i64>) -> Result<i64, String> {
+    pub(crate) fn read_integer(&self, at: usize, default: Option<i64>) -> Result<i64, String> {
         match (self.get(at), default) {
             (Value::Nil, Some(default)) => Ok(default),
-            _ => Ok(self.number(at)? as i64),
+            _ => Ok(self.read_number(at)? as i64),
         }
     }
 
     /// Records work in proportion to a number of bytes that are copied or compared.
-    pub(crate) fn charge(&self, bytes: usize) -> Result<(), String> {
-        self.steps(bytes as u64 / 16 + 1)
+    pub(crate) fn charge_bytes(&self, bytes: usize) -> Result<(), String> {
+        self.charge_steps(bytes as u64 / 16 + 1)
     }
 
     /// Records work in proportion to a number of bytes that are looked at one by one.
     pub(crate) fn charge_each(&self, bytes: usize) -> Result<(), String> {
-        self.steps(4 * bytes as u64)
+        self.charge_steps(4 * bytes as u64)
     }
 
-    fn steps(&self, steps: u64) -> Result<(), String> {
-        self.budget.charge(steps).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
+    fn charge_steps(&self, steps: u64) -> Result<(), String> {
+        self.budget.charge_work(steps).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
     /// Refuses an argument.
-    pub(crate) fn refuse<T>(&self, at: usize, expected: &str) -> Result<T, String> {
-        Err(self.bad(at, expected))
+    pub(crate) fn refuse_argument<T>(&self, at: usize, expected: &str) -> Result<T, String> {
+        Err(self.describe_mismatch(at, expected))
     }
 }
 
 /// A number, if it is one.
-pub(crate) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn as_number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => Some(*number),
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
@@ -103,7 +106,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// A string for the script. Its length counts.
-pub(crate) fn string(lua: &Lua, budget: &Budget, bytes: impl AsRef<[u8]>) -> Result<Value, String> {
+pub(crate) fn create_string(lua: &Lua, budget: &Budget, bytes: impl AsRef<[u8]>) -> Result<Value, String> {
     budget.measure_text(bytes.as_ref());
-    lua.create_string(bytes).map(Value::String).map_err(|error| super::machine::message(&error))
+    lua.create_string(bytes).map(Value::String).map_err(|error| super::machine::error_message(&error))
 }

@@ -7,23 +7,23 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, fmt::strtime};
 use mlua::{Lua, Value};
 
-use super::arguments::{Arguments, Outcome, number};
+use super::arguments::{Arguments, Outcome, as_number};
 use super::host::HostFunction;
 
 const UNKNOWN: &str =
     "the script asks for the time, which depends on when it runs; `--now TIME` sets it for this run";
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, HostFunction); 2] = [("time", time), ("date", date)];
+pub(crate) const FUNCTIONS: [(&str, HostFunction); 2] = [("time", os_time), ("date", os_date)];
 
-fn time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn os_time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let Value::Table(given) = arguments.get(0) else {
-        return seconds(arguments.budget.now().ok_or_else(|| UNKNOWN.to_owned())?);
+        return return_seconds(arguments.budget.now().ok_or_else(|| UNKNOWN.to_owned())?);
     };
     let field = |name: &str, default: Option<i16>| -> Result<i16, String> {
         let value = given.raw_get(name).unwrap_or(Value::Nil);
         #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-        let value = number(&value).map(|value| value as i16);
+        let value = as_number(&value).map(|value| value as i16);
         value.or(default).ok_or_else(|| format!("field '{name}' missing in date table"))
     };
     let small = |value: i16| i8::try_from(value).map_err(|_| "the date does not exist".to_owned());
@@ -37,23 +37,23 @@ fn time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
         0,
     );
     let moment = date.and_then(|date| date.to_zoned(TimeZone::UTC)).map_err(|error| error.to_string())?;
-    seconds(moment.timestamp().as_second())
+    return_seconds(moment.timestamp().as_second())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an outcome")]
-fn seconds(seconds: i64) -> Outcome {
+fn return_seconds(seconds: i64) -> Outcome {
     #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
     let seconds = seconds as f64;
     Ok(vec![Value::Number(seconds)])
 }
 
-fn date(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn os_date(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let pattern = match arguments.get(0) {
         Value::String(text) => text.to_string_lossy(),
         _ => "%c".to_owned(),
     };
     #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-    let given = number(arguments.get(1)).map(|seconds| seconds as i64);
+    let given = as_number(arguments.get(1)).map(|seconds| seconds as i64);
     let at = given.or(arguments.budget.now()).ok_or_else(|| UNKNOWN.to_owned())?;
     let moment = Timestamp::from_second(at).map_err(|error| error.to_string())?.to_zoned(TimeZone::UTC);
     let pattern = pattern.trim_start_matches('!');
@@ -73,5 +73,5 @@ fn date(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
         let text = strtime::format(pattern, &moment).map_err(|error| error.to_string())?;
         lua.create_string(text).map(Value::String)
     };
-    Ok(vec![result.map_err(|error| super::machine::message(&error))?])
+    Ok(vec![result.map_err(|error| super::machine::error_message(&error))?])
 }

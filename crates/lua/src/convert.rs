@@ -11,7 +11,7 @@ use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
 use super::arguments::type_name;
-use super::limits::{MEMORY, numeral};
+use super::limits::{MEMORY, numeral_length};
 use super::{Answer, Argument, Category, Failure, numbers};
 
 /// The deepest nesting of a result.
@@ -41,39 +41,39 @@ impl Size {
     const TEXT: usize = 32;
 
     /// The size of all arguments of a call.
-    pub(crate) fn of(arguments: &[Argument<'_>]) -> Self {
+    pub(crate) fn of_arguments(arguments: &[Argument<'_>]) -> Self {
         let mut size = Self::default();
         for argument in arguments {
             if let Argument::Value(value) = argument {
-                size.add(value);
+                size.add_value(value);
             }
         }
         size
     }
 
-    fn add(&mut self, value: &Value) {
+    fn add_value(&mut self, value: &Value) {
         match value {
-            Value::String(text) => self.text(text),
+            Value::String(text) => self.add_text(text),
             Value::Array(items) => {
                 self.bytes += Self::TABLE + items.len() * Self::ENTRY;
                 for item in items {
-                    self.add(item);
+                    self.add_value(item);
                 }
             }
             Value::Object(map) => {
                 self.bytes += Self::TABLE + map.len() * Self::ENTRY;
                 for (key, value) in map {
-                    self.text(key);
-                    self.add(value);
+                    self.add_text(key);
+                    self.add_value(value);
                 }
             }
             _ => {}
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         self.longest = self.longest.max(text.len());
-        self.numeral = self.numeral.max(numeral(text.as_bytes()));
+        self.numeral = self.numeral.max(numeral_length(text.as_bytes()));
         self.bytes += Self::TEXT + text.len();
     }
 }
@@ -120,16 +120,18 @@ struct ResultShape {
 }
 
 /// Converts a result.
-pub(crate) fn answer(value: &LuaValue) -> Answer {
+pub(crate) fn to_answer(value: &LuaValue) -> Answer {
     match value {
         LuaValue::Nil => Answer::Nil,
         LuaValue::Boolean(truth) => Answer::Boolean(*truth),
         LuaValue::Number(number) => Answer::Number(*number),
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
         LuaValue::Integer(integer) => Answer::Number(*integer as f64),
-        LuaValue::String(text) => Answer::Text(lossy(&text.as_bytes())),
+        LuaValue::String(text) => Answer::Text(decode_lossy(&text.as_bytes())),
         LuaValue::Table(table) => Answer::Table(
-            ResultShape::default().table(table).map_err(|message| Failure::new(Category::Encode, message)),
+            ResultShape::default()
+                .convert_table(table)
+                .map_err(|message| Failure::new(Category::Encode, message)),
         ),
         other => Answer::Other(other.type_name()),
     }
@@ -138,12 +140,13 @@ pub(crate) fn answer(value: &LuaValue) -> Answer {
 /// Converts a table to JSON, for functions of the host; with the bytes that it counts for.
 pub(crate) fn from_table(lua: &Lua, table: &Table) -> Result<(Value, usize), String> {
     let mut shape = ResultShape::default();
-    let read = without_limit(lua, || shape.table(table)).map_err(|error| super::machine::message(&error))?;
+    let read = without_limit(lua, || shape.convert_table(table))
+        .map_err(|error| super::machine::error_message(&error))?;
     Ok((read?, shape.size))
 }
 
 /// The string with a replacement character for each byte that is not UTF-8.
-fn lossy(bytes: &[u8]) -> String {
+fn decode_lossy(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -161,8 +164,8 @@ fn json_number(number: f64) -> Option<Value> {
 }
 
 impl ResultShape {
-    fn value(&mut self, value: &LuaValue) -> Result<Value, String> {
-        self.grow(EACH)?;
+    fn convert_value(&mut self, value: &LuaValue) -> Result<Value, String> {
+        self.add_size(EACH)?;
         match value {
             LuaValue::Nil => Ok(Value::Null),
             LuaValue::Boolean(truth) => Ok(Value::Bool(*truth)),
@@ -171,20 +174,20 @@ impl ResultShape {
             }
             LuaValue::Integer(integer) => Ok(Value::from(*integer)),
             LuaValue::String(text) => {
-                self.grow(text.as_bytes().len())?;
-                Ok(Value::String(lossy(&text.as_bytes())))
+                self.add_size(text.as_bytes().len())?;
+                Ok(Value::String(decode_lossy(&text.as_bytes())))
             }
-            LuaValue::Table(table) => self.table(table),
+            LuaValue::Table(table) => self.convert_table(table),
             other => Err(format!("JSON has no form for a {}", other.type_name())),
         }
     }
 
-    fn grow(&mut self, by: usize) -> Result<(), String> {
+    fn add_size(&mut self, by: usize) -> Result<(), String> {
         self.size += by;
         if self.size > LARGEST { Err("the result is too large".to_owned()) } else { Ok(()) }
     }
 
-    fn table(&mut self, table: &Table) -> Result<Value, String> {
+    fn convert_table(&mut self, table: &Table) -> Result<Value, String> {
         if !self.tables.insert(table.to_pointer() as usize) {
             return Err("a table is in the result twice: copy its fields instead of the table".to_owned());
         }
@@ -192,21 +195,21 @@ impl ResultShape {
             return Err(format!("the result is nested deeper than {DEEPEST} tables"));
         }
         self.depth += 1;
-        let read = self.entries(table);
+        let read = self.convert_entries(table);
         self.depth -= 1;
         read
     }
 
-    fn entries(&mut self, table: &Table) -> Result<Value, String> {
+    fn convert_entries(&mut self, table: &Table) -> Result<Value, String> {
         let (mut map, mut items) = (Map::new(), Vec::new());
         let mut wrong = None;
         let walked = table.for_each(|key: LuaValue, value: LuaValue| {
             let kept = match &key {
-                LuaValue::String(key) => self.value(&value).map(|value| {
-                    map.insert(lossy(&key.as_bytes()), value);
+                LuaValue::String(key) => self.convert_value(&value).map(|value| {
+                    map.insert(decode_lossy(&key.as_bytes()), value);
                 }),
-                LuaValue::Integer(_) | LuaValue::Number(_) => self.value(&value).map(|value| {
-                    items.push((super::arguments::number(&key).unwrap_or_default(), value));
+                LuaValue::Integer(_) | LuaValue::Number(_) => self.convert_value(&value).map(|value| {
+                    items.push((super::arguments::as_number(&key).unwrap_or_default(), value));
                 }),
                 other => Err(format!("a table has a {} as a key", type_name(other))),
             };
@@ -218,9 +221,9 @@ impl ResultShape {
         if let Some(message) = wrong {
             return Err(message);
         }
-        walked.map_err(|error| super::machine::message(&error))?;
+        walked.map_err(|error| super::machine::error_message(&error))?;
         match (map.is_empty(), items.is_empty()) {
-            (true, _) => list(items),
+            (true, _) => build_list(items),
             (false, true) => Ok(Value::Object(map)),
             (false, false) => Err("a table has both strings and numbers as keys".to_owned()),
         }
@@ -229,13 +232,13 @@ impl ResultShape {
 
 /// The items of a list, whose keys must be 1 to n.
 #[expect(clippy::float_cmp, reason = "whole numbers")]
-fn list(mut items: Vec<(f64, Value)>) -> Result<Value, String> {
+fn build_list(mut items: Vec<(f64, Value)>) -> Result<Value, String> {
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut expected = 0.0;
     for (key, _) in &items {
         expected += 1.0;
         if *key != expected {
-            return Err(format!("a list has no item {}", numbers::text(expected)));
+            return Err(format!("a list has no item {}", numbers::format_number(expected)));
         }
     }
     Ok(Value::Array(items.into_iter().map(|(_, value)| value).collect()))

@@ -7,10 +7,10 @@ use serde_json::Value;
 /// Checks that a value has a type. Unknown fields are ignored, and null counts as absent.
 pub fn fits(ty: &Type, value: &Value) -> Result<(), String> {
     let mut path = String::new();
-    visit(ty, value, &mut path)
+    check_value(ty, value, &mut path)
 }
 
-fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
+fn check_value(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
     }
@@ -26,7 +26,7 @@ fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
                 for (key, value) in map {
                     let ty = fields.fields.get(key).map(|field| &field.ty).or(fields.rest.as_deref());
                     if let Some(ty) = ty {
-                        below(ty, value, path, &format!(".{key}"))?;
+                        check_child(ty, value, path, &format!(".{key}"))?;
                     }
                 }
                 return Ok(());
@@ -35,14 +35,16 @@ fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
         },
         Type::Map { value: of, .. } => match value.as_object() {
             Some(map) => {
-                return map.iter().try_for_each(|(key, value)| below(of, value, path, &format!(".{key}")));
+                return map
+                    .iter()
+                    .try_for_each(|(key, value)| check_child(of, value, path, &format!(".{key}")));
             }
             None => ("a mapping", false),
         },
         Type::List { item, .. } => match value.as_array() {
             Some(items) => {
                 let mut items = items.iter().enumerate();
-                return items.try_for_each(|(at, value)| below(item, value, path, &format!("[{at}]")));
+                return items.try_for_each(|(at, value)| check_child(item, value, path, &format!("[{at}]")));
             }
             None => ("a list", false),
         },
@@ -50,10 +52,10 @@ fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("`{}` must be {expected}", path.trim_start_matches('.'))) }
 }
 
-fn below(ty: &Type, value: &Value, path: &mut String, step: &str) -> Result<(), String> {
+fn check_child(ty: &Type, value: &Value, path: &mut String, step: &str) -> Result<(), String> {
     let length = path.len();
     path.push_str(step);
-    visit(ty, value, path)?;
+    check_value(ty, value, path)?;
     path.truncate(length);
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn repair(
         return Ok(());
     }
     match paths {
-        Paths::Escaped => below(result, &mut Vec::new(), references),
+        Paths::Escaped => restore_children(result, &mut Vec::new(), references),
         Paths::Unescaped => repair_by_texts(result, references)?,
     }
     Ok(())
@@ -59,21 +59,21 @@ struct EmptyPaths {
 
 impl EmptyPaths {
     /// Adds those below a value, whose own path is `prefix`. Items have the path of their list.
-    fn add(&mut self, value: &Value, prefix: &str) {
+    fn add_paths(&mut self, value: &Value, prefix: &str) {
         let mut note = |path: String, value: &Value| match value {
             Value::Array(items) if items.is_empty() => drop(self.lists.insert(path)),
             Value::Object(map) if map.is_empty() => drop(self.maps.insert(path)),
-            _ => self.add(value, &path),
+            _ => self.add_paths(value, &path),
         };
         match value {
-            Value::Object(map) => map.iter().for_each(|(key, value)| note(join(prefix, key), value)),
+            Value::Object(map) => map.iter().for_each(|(key, value)| note(join_path(prefix, key), value)),
             Value::Array(items) => items.iter().for_each(|item| note(prefix.to_owned(), item)),
             _ => {}
         }
     }
 }
 
-fn join(prefix: &str, key: &str) -> String {
+fn join_path(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
@@ -81,22 +81,22 @@ fn join(prefix: &str, key: &str) -> String {
 fn repair_by_texts(result: &mut Value, references: &[&Value]) -> Result<(), Failure> {
     let mut known = EmptyPaths::default();
     for reference in references {
-        known.add(reference, "");
+        known.add_paths(reference, "");
     }
     let (mut restored, mut removed) = (Vec::new(), Vec::new());
-    collect(result, ["", ""], &known, &mut restored, &mut removed);
+    collect_paths(result, ["", ""], &known, &mut restored, &mut removed);
     for path in restored {
-        set_empty_map(result, &steps(&path))?;
+        set_empty_map(result, &split_path(&path))?;
     }
     // Later items first, so that the indices of earlier ones stay valid.
     for path in removed.iter().rev() {
-        remove(result, &steps(path));
+        remove_at(result, &split_path(path));
     }
     Ok(())
 }
 
 /// The paths, with indices of items, of the empty lists below a value that are to become maps or to be removed.
-fn collect(
+fn collect_paths(
     value: &Value,
     [path, with_indices]: [&str; 2],
     known: &EmptyPaths,
@@ -105,7 +105,7 @@ fn collect(
 ) {
     let mut visit = |path: &str, with_indices: String, value: &Value| {
         if !is_empty(value) {
-            collect(value, [path, &with_indices], known, restored, removed);
+            collect_paths(value, [path, &with_indices], known, restored, removed);
         } else if known.maps.contains(path) {
             restored.push(with_indices);
         } else if !known.lists.contains(path) {
@@ -115,12 +115,12 @@ fn collect(
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                visit(&join(path, key), join(with_indices, key), value);
+                visit(&join_path(path, key), join_path(with_indices, key), value);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                visit(path, join(with_indices, &index.to_string()), item);
+                visit(path, join_path(with_indices, &index.to_string()), item);
             }
         }
         _ => {}
@@ -128,7 +128,7 @@ fn collect(
 }
 
 /// The steps of a path: what is between its dots. A colon in front says that a step is a key and no index.
-fn steps(path: &str) -> Vec<&str> {
+fn split_path(path: &str) -> Vec<&str> {
     path.split('.').collect()
 }
 
@@ -162,18 +162,18 @@ fn set_empty_map(value: &mut Value, steps: &[&str]) -> Result<(), Failure> {
 }
 
 /// Removes the value at a path, if there is one.
-fn remove(value: &mut Value, steps: &[&str]) {
+fn remove_at(value: &mut Value, steps: &[&str]) {
     let Some((step, rest)) = steps.split_first() else { return };
     let key = step.strip_prefix(':').unwrap_or(step);
     match value {
         Value::Object(map) if rest.is_empty() => drop(map.shift_remove(key)),
-        Value::Object(map) => map.get_mut(key).into_iter().for_each(|below| remove(below, rest)),
+        Value::Object(map) => map.get_mut(key).into_iter().for_each(|below| remove_at(below, rest)),
         Value::Array(items) => {
             let Some(index) = step.parse::<usize>().ok().filter(|index| *index < items.len()) else { return };
             if rest.is_empty() {
                 items.remove(index);
             } else {
-                items.get_mut(index).into_iter().for_each(|below| remove(below, rest));
+                items.get_mut(index).into_iter().for_each(|below| remove_at(below, rest));
             }
         }
         _ => {}
@@ -184,26 +184,27 @@ fn is_empty(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn below(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) {
+fn restore_children(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) {
     match value {
         Value::Object(map) => map.retain(|key, value| {
             path.push(key.clone());
-            let stays = stays(value, path, references);
+            let stays = restore_or_drop(value, path, references);
             path.pop();
             stays
         }),
-        Value::Array(items) => items.retain_mut(|item| stays(item, path, references)),
+        Value::Array(items) => items.retain_mut(|item| restore_or_drop(item, path, references)),
         _ => {}
     }
 }
 
 /// Restores a value; returns whether it stays.
-fn stays(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) -> bool {
+fn restore_or_drop(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) -> bool {
     if !is_empty(value) {
-        below(value, path, references);
+        restore_children(value, path, references);
         return true;
     }
-    let known = |what: fn(&Value) -> bool| references.iter().any(|reference| has(reference, path, what));
+    let known =
+        |what: fn(&Value) -> bool| references.iter().any(|reference| has_value_at(reference, path, what));
     if known(|value| value.as_object().is_some_and(Map::is_empty)) {
         *value = Value::Object(Map::new());
         return true;
@@ -212,13 +213,13 @@ fn stays(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) -> bo
 }
 
 /// Whether there is such a value at a path.
-fn has(value: &Value, path: &[String], what: fn(&Value) -> bool) -> bool {
+fn has_value_at(value: &Value, path: &[String], what: fn(&Value) -> bool) -> bool {
     if let Value::Array(items) = value {
-        return path.is_empty() && what(value) || items.iter().any(|item| has(item, path, what));
+        return path.is_empty() && what(value) || items.iter().any(|item| has_value_at(item, path, what));
     }
     match path.split_first() {
         None => what(value),
-        Some((key, rest)) => value.get(key).is_some_and(|below| has(below, rest, what)),
+        Some((key, rest)) => value.get(key).is_some_and(|below| has_value_at(below, rest, what)),
     }
 }
 

@@ -60,7 +60,7 @@ impl Failure {
     }
 
     /// Reads the machine's message: `script:LINE: message`, with or without a traceback.
-    pub(crate) fn of(category: Category, said: &str) -> Self {
+    pub(crate) fn parse_message(category: Category, said: &str) -> Self {
         let said = said.split("\nstack traceback:").next().unwrap_or(said).trim();
         let placed = said.strip_prefix("script:").and_then(|rest| rest.split_once(": "));
         let line = placed.and_then(|(line, _)| line.parse().ok());

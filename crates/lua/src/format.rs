@@ -5,7 +5,7 @@
 
 use mlua::Value;
 
-use super::arguments::{Arguments, number, type_name};
+use super::arguments::{Arguments, as_number, type_name};
 use super::numbers::{self, go_exponent};
 
 /// The widest field, and the longest fraction.
@@ -24,8 +24,8 @@ struct Spec {
 }
 
 /// The formatted text.
-pub(crate) fn format(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
-    let pattern = arguments.bytes(0)?;
+pub(crate) fn format_string(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
+    let pattern = arguments.read_bytes(0)?;
     let mut out = Vec::new();
     let mut rest = pattern.as_slice();
     let mut next = 1;
@@ -40,8 +40,8 @@ pub(crate) fn format(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
                 out.extend_from_slice(format!("%!{}(MISSING)", char::from(verb)).as_bytes());
             }
             Some(verb) => {
-                let text = value(arguments, next, &spec, verb)?;
-                pad(&mut out, &spec, text);
+                let text = format_value(arguments, next, &spec, verb)?;
+                pad_to_width(&mut out, &spec, text);
                 next += 1;
             }
         }
@@ -64,9 +64,9 @@ fn read_spec(mut rest: &[u8]) -> (Spec, Option<u8>, &[u8]) {
         }
         rest = after;
     }
-    (spec.width, rest) = digits(rest);
+    (spec.width, rest) = read_digits(rest);
     if let Some(after) = rest.strip_prefix(b".") {
-        let (precision, after) = digits(after);
+        let (precision, after) = read_digits(after);
         (spec.precision, rest) = (Some(precision), after);
     }
     match rest.split_first() {
@@ -75,7 +75,7 @@ fn read_spec(mut rest: &[u8]) -> (Spec, Option<u8>, &[u8]) {
     }
 }
 
-fn digits(rest: &[u8]) -> (usize, &[u8]) {
+fn read_digits(rest: &[u8]) -> (usize, &[u8]) {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
     (text.parse().unwrap_or(if end == 0 { 0 } else { WIDEST }).min(WIDEST), &rest[end..])
@@ -87,17 +87,17 @@ struct Text {
     is_number: bool,
 }
 
-fn plain(text: impl Into<Vec<u8>>) -> Text {
+fn plain_text(text: impl Into<Vec<u8>>) -> Text {
     Text { bytes: text.into(), is_number: false }
 }
 
-fn value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
+fn format_value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
     let given = arguments.get(at);
-    if let Some(number) = number(given) {
+    if let Some(number) = as_number(given) {
         return Ok(of_number(number, spec, verb));
     }
     if matches!(given, Value::String(_)) {
-        let bytes = arguments.bytes(at)?;
+        let bytes = arguments.read_bytes(at)?;
         if verb != b's' || spec.width > 0 || spec.precision.is_some() {
             arguments.charge_each(bytes.len())?;
         }
@@ -110,30 +110,34 @@ fn value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<
     };
     Ok(match verb {
         b's' | b'v' => of_string(name.as_bytes(), spec, b's'),
-        b't' if matches!(given, Value::Boolean(_)) => plain(name),
+        b't' if matches!(given, Value::Boolean(_)) => plain_text(name),
         b'q' => of_string(name.as_bytes(), spec, b'q'),
-        _ => plain(format!("%!{}(lua.{}={name})", char::from(verb), type_name(given))),
+        _ => plain_text(format!("%!{}(lua.{}={name})", char::from(verb), type_name(given))),
     })
 }
 
 fn of_number(number: f64, spec: &Spec, verb: u8) -> Text {
     match verb {
-        b's' | b'q' => of_string(numbers::text(number).as_bytes(), spec, verb),
-        b'd' | b'i' | b'c' | b'x' | b'X' | b'o' | b'b' | b'U' => of_integer(cut(number), spec, verb),
+        b's' | b'q' => of_string(numbers::format_number(number).as_bytes(), spec, verb),
+        b'd' | b'i' | b'c' | b'x' | b'X' | b'o' | b'b' | b'U' => {
+            of_integer(truncate_to_integer(number), spec, verb)
+        }
         b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => of_float(number, spec, verb),
         b'v' => match numbers::to_integer(number) {
             Some(integer) => of_integer(integer, spec, b'd'),
             None => of_float(number, spec, b'g'),
         },
         _ => match numbers::to_integer(number) {
-            Some(integer) => plain(format!("%!{}(int64={integer})", char::from(verb))),
-            None => plain(format!("%!{}(float64={})", char::from(verb), numbers::shortest(number))),
+            Some(integer) => plain_text(format!("%!{}(int64={integer})", char::from(verb))),
+            None => {
+                plain_text(format!("%!{}(float64={})", char::from(verb), numbers::format_shortest(number)))
+            }
         },
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked; what does not fit is the smallest")]
-fn cut(number: f64) -> i64 {
+fn truncate_to_integer(number: f64) -> i64 {
     let fits = numbers::to_integer(number.trunc()).is_some();
     if fits { number as i64 } else { i64::MIN }
 }
@@ -146,19 +150,19 @@ fn of_integer(number: i64, spec: &Spec, verb: u8) -> Text {
         b'X' => format!("{}{size:X}", prefix("0X")),
         b'o' => format!("{}{size:o}", prefix("0")),
         b'b' => format!("{}{size:b}", prefix("0b")),
-        b'U' => return plain(format!("U+{size:04X}")),
+        b'U' => return plain_text(format!("U+{size:04X}")),
         b'c' => {
             let code = u32::try_from(number).ok().and_then(char::from_u32);
-            return plain(code.unwrap_or(char::REPLACEMENT_CHARACTER).to_string());
+            return plain_text(code.unwrap_or(char::REPLACEMENT_CHARACTER).to_string());
         }
         _ => size.to_string(),
     };
     let least = spec.precision.unwrap_or(0);
-    let sign = sign(number < 0, spec);
+    let sign = sign_prefix(number < 0, spec);
     Text { bytes: format!("{sign}{digits:0>least$}").into_bytes(), is_number: spec.precision.is_none() }
 }
 
-fn sign(negative: bool, spec: &Spec) -> &'static str {
+fn sign_prefix(negative: bool, spec: &Spec) -> &'static str {
     match (negative, spec.plus, spec.space) {
         (true, ..) => "-",
         (false, true, _) => "+",
@@ -169,22 +173,22 @@ fn sign(negative: bool, spec: &Spec) -> &'static str {
 
 fn of_float(number: f64, spec: &Spec, verb: u8) -> Text {
     if !number.is_finite() {
-        let text = numbers::shortest(number);
-        return plain(text);
+        let text = numbers::format_shortest(number);
+        return plain_text(text);
     }
     let size = number.abs();
     let digits = match (verb, spec.precision) {
         (b'f' | b'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
-        (b'e' | b'E', precision) => scientific(size, precision.unwrap_or(6)),
-        (_, None) => numbers::shortest(size),
-        (_, Some(precision)) => general(size, precision.max(1)),
+        (b'e' | b'E', precision) => format_scientific(size, precision.unwrap_or(6)),
+        (_, None) => numbers::format_shortest(size),
+        (_, Some(precision)) => format_general(size, precision.max(1)),
     };
     let digits = if verb.is_ascii_uppercase() { digits.to_uppercase() } else { digits };
-    let sign = sign(number.is_sign_negative(), spec);
+    let sign = sign_prefix(number.is_sign_negative(), spec);
     Text { bytes: format!("{sign}{digits}").into_bytes(), is_number: true }
 }
 
-fn scientific(size: f64, precision: usize) -> String {
+fn format_scientific(size: f64, precision: usize) -> String {
     let text = format!("{size:.precision$e}");
     match text.split_once('e') {
         Some((digits, exponent)) => format!("{digits}{}", go_exponent(exponent.parse().unwrap_or(0))),
@@ -193,7 +197,7 @@ fn scientific(size: f64, precision: usize) -> String {
 }
 
 /// `%g` with a number of significant digits: no zeros at the end.
-fn general(size: f64, precision: usize) -> String {
+fn format_general(size: f64, precision: usize) -> String {
     let text = format!("{size:.*e}", precision - 1);
     let Some((digits, exponent)) = text.split_once('e') else { return text };
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -218,21 +222,22 @@ fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
         }
     };
     match verb {
-        b's' | b'v' => plain(shown()),
+        b's' | b'v' => plain_text(shown()),
         // A string that holds a number is written unchanged, any other as 0.
         b'd' | b'i' => {
             let text = String::from_utf8_lossy(bytes);
-            let is_number = numbers::read(&text, None).or_else(|| numbers::go_float(text.trim())).is_some();
-            if is_number { plain(bytes) } else { plain("0") }
+            let is_number =
+                numbers::parse_number(&text, None).or_else(|| numbers::go_float(text.trim())).is_some();
+            if is_number { plain_text(bytes) } else { plain_text("0") }
         }
-        b'q' => plain(quoted(&String::from_utf8_lossy(bytes))),
-        b'x' => plain(hexadecimal(bytes)),
-        b'X' => plain(hexadecimal(bytes).to_uppercase()),
-        _ => plain(format!("%!{}(string={})", char::from(verb), String::from_utf8_lossy(bytes))),
+        b'q' => plain_text(quote_string(&String::from_utf8_lossy(bytes))),
+        b'x' => plain_text(encode_hex(bytes)),
+        b'X' => plain_text(encode_hex(bytes).to_uppercase()),
+        _ => plain_text(format!("%!{}(string={})", char::from(verb), String::from_utf8_lossy(bytes))),
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     for byte in bytes {
         out.push_str(&format!("{byte:02x}"));
@@ -241,7 +246,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// A string as Go quotes it.
-fn quoted(text: &str) -> String {
+fn quote_string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -263,7 +268,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Pads a text to the width.
-fn pad(out: &mut Vec<u8>, spec: &Spec, text: Text) {
+fn pad_to_width(out: &mut Vec<u8>, spec: &Spec, text: Text) {
     let length = String::from_utf8_lossy(&text.bytes).chars().count();
     let missing = spec.width.saturating_sub(length);
     let signs = usize::from(text.bytes.first().is_some_and(|first| b"+- ".contains(first)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::arguments::{Arguments, Outcome, number};
+use super::arguments::{Arguments, Outcome, as_number};
 use super::limits::{self, Budget, HOST_CALL, MEMORY, TOO_LONG};
 use super::{clock, kube, machine, numbers, strings};
 
@@ -12,16 +12,19 @@ use super::{clock, kube, machine, numbers, strings};
 pub(crate) type HostFunction = fn(&Lua, &Arguments<'_>) -> Outcome;
 
 /// All functions.
-pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
+pub(crate) fn create_host_table(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     host.raw_set("longest", MEMORY)?;
     let used = Arc::clone(budget);
-    host.raw_set("charge", lua.create_function(move |_, amount: f64| Ok(used.charge(count(amount))))?)?;
+    host.raw_set(
+        "charge",
+        lua.create_function(move |_, amount: f64| Ok(used.charge_work(to_step_count(amount))))?,
+    )?;
     let used = Arc::clone(budget);
     host.raw_set("exhausted", lua.create_function(move |_, ()| Ok(used.is_exhausted()))?)?;
     let used = Arc::clone(budget);
     let measure = move |_: &Lua, length: usize| {
-        used.measure(length);
+        used.record_length(length);
         Ok(())
     };
     host.raw_set("measure", lua.create_function(measure)?)?;
@@ -32,7 +35,7 @@ pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> 
     };
     host.raw_set("measure_text", lua.create_function(measure_text)?)?;
     let used = Arc::clone(budget);
-    host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.walk(lua.used_memory())))?)?;
+    host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.charge_table_walk(lua.used_memory())))?)?;
     let used = Arc::clone(budget);
     let end_of_memory = move |_: &Lua, ()| {
         used.end_of_memory();
@@ -40,31 +43,35 @@ pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> 
     };
     host.raw_set("end_of_memory", lua.create_function(end_of_memory)?)?;
     host.raw_set("no_memory", limits::NO_MEMORY)?;
-    host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::text(number)))?)?;
-    host.raw_set("message", lua.create_function(|_, value: Value| Ok(said(&value)))?)?;
-    host.raw_set("tonumber", function(lua, budget, "tonumber", to_number)?)?;
-    host.raw_set("gmatch", function(lua, budget, "gmatch", strings::next_match)?)?;
-    host.raw_set("string", library(lua, budget, &strings::FUNCTIONS)?)?;
-    host.raw_set("kube", library(lua, budget, &kube::FUNCTIONS)?)?;
-    host.raw_set("os", library(lua, budget, &clock::FUNCTIONS)?)?;
+    host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::format_number(number)))?)?;
+    host.raw_set("message", lua.create_function(|_, value: Value| Ok(describe_error(&value)))?)?;
+    host.raw_set("tonumber", create_function(lua, budget, "tonumber", to_number)?)?;
+    host.raw_set("gmatch", create_function(lua, budget, "gmatch", strings::next_match)?)?;
+    host.raw_set("string", create_library(lua, budget, &strings::FUNCTIONS)?)?;
+    host.raw_set("kube", create_library(lua, budget, &kube::FUNCTIONS)?)?;
+    host.raw_set("os", create_library(lua, budget, &clock::FUNCTIONS)?)?;
     Ok(host)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-fn count(amount: f64) -> u64 {
+fn to_step_count(amount: f64) -> u64 {
     amount as u64 + 1
 }
 
-fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, HostFunction)]) -> mlua::Result<Table> {
+fn create_library(
+    lua: &Lua,
+    budget: &Arc<Budget>,
+    all: &[(&'static str, HostFunction)],
+) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, host) in all {
-        library.raw_set(name, function(lua, budget, name, host)?)?;
+        library.raw_set(name, create_function(lua, budget, name, host)?)?;
     }
     Ok(library)
 }
 
 /// A function of the host as a function of Lua.
-fn function(
+fn create_function(
     lua: &Lua,
     budget: &Arc<Budget>,
     name: &'static str,
@@ -72,15 +79,15 @@ fn function(
 ) -> mlua::Result<Function> {
     let budget = Arc::clone(budget);
     lua.create_function(move |lua, values: MultiValue| {
-        if !budget.charge(HOST_CALL) {
-            return outcome(lua, Err(TOO_LONG.to_owned()));
+        if !budget.charge_work(HOST_CALL) {
+            return to_lua_results(lua, Err(TOO_LONG.to_owned()));
         }
-        outcome(lua, host(lua, &Arguments { name, values, budget: &budget }))
+        to_lua_results(lua, host(lua, &Arguments { name, values, budget: &budget }))
     })
 }
 
 /// True and the results, or false and the error message.
-fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
+fn to_lua_results(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
     let values = match outcome {
         Ok(mut results) => {
             results.insert(0, Value::Boolean(true));
@@ -92,9 +99,9 @@ fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
 }
 
 /// The text of an error that is not a string.
-fn said(value: &Value) -> String {
+fn describe_error(value: &Value) -> String {
     match value {
-        Value::Error(error) => machine::message(error),
+        Value::Error(error) => machine::error_message(error),
         other => other.type_name().to_owned(),
     }
 }
@@ -104,16 +111,16 @@ fn to_number(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
         Value::String(text) => {
             let base = match arguments.get(1) {
                 Value::Nil => None,
-                _ => Some(u32::try_from(arguments.integer(1, None)?).unwrap_or(0)),
+                _ => Some(u32::try_from(arguments.read_integer(1, None)?).unwrap_or(0)),
             };
             if base.is_some_and(|base| !(2..=36).contains(&base)) {
                 return Err("bad argument #2 to tonumber (base out of range)".to_owned());
             }
-            arguments.charge(text.as_bytes().len())?;
-            numbers::read(&text.to_string_lossy(), base)
+            arguments.charge_bytes(text.as_bytes().len())?;
+            numbers::parse_number(&text.to_string_lossy(), base)
         }
-        _ if arguments.count() == 0 => return arguments.refuse(0, "value"),
-        value => number(value),
+        _ if arguments.count() == 0 => return arguments.refuse_argument(0, "value"),
+        value => as_number(value),
     };
     Ok(vec![read.map_or(Value::Nil, Value::Number)])
 }

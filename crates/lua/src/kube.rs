@@ -11,7 +11,7 @@ use federate_kubernetes::quantity::Quantity;
 use mlua::{Lua, Value as LuaValue};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Arguments, Outcome, number, string};
+use super::arguments::{Arguments, Outcome, as_number, create_string};
 use super::host::HostFunction;
 use super::{EmptyTable, Paths, convert, fits, numbers, repair};
 
@@ -24,36 +24,36 @@ pub(crate) const FUNCTIONS: [(&str, HostFunction); 4] = [
 ];
 
 /// A quantity, and whether its notation is binary; nil is zero.
-fn quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
+fn read_quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
     match arguments.get(at) {
         LuaValue::Nil => Ok((Quantity::default(), false)),
         LuaValue::String(_) => {
-            let text = String::from_utf8_lossy(&arguments.bytes(at)?).into_owned();
+            let text = String::from_utf8_lossy(&arguments.read_bytes(at)?).into_owned();
             let amount = Quantity::parse(&text)
                 .ok_or_else(|| format!("cannot parse '{text}': it is not a quantity"))?;
             Ok((amount, text.ends_with('i')))
         }
-        _ => arguments.refuse(at, "string"),
+        _ => arguments.refuse_argument(at, "string"),
     }
 }
 
 fn resource_add(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let (mut sum, mut binary) = (Quantity::default(), false);
     for at in 0..arguments.count() {
-        let (amount, is_binary) = quantity(arguments, at)?;
+        let (amount, is_binary) = read_quantity(arguments, at)?;
         if sum.is_zero() {
             binary = is_binary;
         }
         sum = sum + amount;
     }
-    Ok(vec![string(lua, arguments.budget, normalize::amount(sum.nanos(), binary))?])
+    Ok(vec![create_string(lua, arguments.budget, normalize::amount(sum.nanos(), binary))?])
 }
 
 fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
     if arguments.count() != 1 {
         return Err("getResourceQuantity only accepts one argument".to_owned());
     }
-    let (amount, _) = quantity(arguments, 0)?;
+    let (amount, _) = read_quantity(arguments, 0)?;
     if amount < Quantity::default() {
         return Err("the quantity is negative".to_owned());
     }
@@ -62,7 +62,7 @@ fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
 
 /// The pod template in the first argument.
 fn pod_template(lua: &Lua, arguments: &Arguments<'_>) -> Result<Value, String> {
-    let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
+    let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse_argument(0, "table") };
     let (mut template, size) = convert::from_table(lua, table)?;
     arguments.charge_each(size)?;
     repair(&mut template, EmptyTable::Map, &[], Paths::Escaped).map_err(|failure| failure.to_string())?;
@@ -76,7 +76,7 @@ fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     }
     let template = pod_template(lua, arguments)?;
     match pod_requirements(template.get("spec").unwrap_or(&Value::Null)) {
-        Some(requirements) => value(lua, &requirements),
+        Some(requirements) => return_value(lua, &requirements),
         None => Ok(vec![LuaValue::Nil]),
     }
 }
@@ -124,9 +124,9 @@ fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let namespace = match arguments.get(1) {
         LuaValue::Nil => "default".to_owned(),
         LuaValue::String(text) => text.to_string_lossy(),
-        other => match number(other) {
-            Some(number) => numbers::text(number),
-            None => return arguments.refuse(1, "string"),
+        other => match as_number(other) {
+            Some(number) => numbers::format_number(number),
+            None => return arguments.refuse_argument(1, "string"),
         },
     };
     let mut references = References::default();
@@ -146,10 +146,10 @@ fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
         .chain(of_kind("ServiceAccount", references.service_accounts))
         .chain(of_kind("PersistentVolumeClaim", references.claims))
         .collect();
-    if all.is_empty() { Ok(vec![LuaValue::Nil]) } else { value(lua, &Value::Array(all)) }
+    if all.is_empty() { Ok(vec![LuaValue::Nil]) } else { return_value(lua, &Value::Array(all)) }
 }
 
-fn value(lua: &Lua, value: &Value) -> Outcome {
-    let value = convert::to_lua(lua, value).map_err(|error| super::machine::message(&error))?;
+fn return_value(lua: &Lua, value: &Value) -> Outcome {
+    let value = convert::to_lua(lua, value).map_err(|error| super::machine::error_message(&error))?;
     Ok(vec![value])
 }

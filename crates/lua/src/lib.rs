@@ -137,18 +137,18 @@ impl LuaPool {
 
     /// Whether the script compiles. It is not run.
     pub fn compile(&self, script: &str) -> Result<(), Failure> {
-        self.with(|machine| machine.compiled(script).map(drop))
+        self.with_state(|machine| machine.compile_script(script).map(drop))
     }
 
     /// Calls a function of a script.
     pub fn call(&self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
-        self.with(|machine| machine.call(call))
+        self.with_state(|machine| machine.call_function(call))
     }
 
     /// Does something with a machine of its own. A machine that has run into a limit is not used again.
-    fn with<T>(&self, work: impl FnOnce(&mut LuaState) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with_state<T>(&self, work: impl FnOnce(&mut LuaState) -> Result<T, Failure>) -> Result<T, Failure> {
         let result =
-            self.take().map_or_else(LuaState::new, Ok).map(|mut machine| (work(&mut machine), machine));
+            self.take_idle().map_or_else(LuaState::new, Ok).map(|mut machine| (work(&mut machine), machine));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match result {
             Ok((result, machine)) if !machine.is_spent() => {
@@ -169,7 +169,7 @@ impl LuaPool {
     }
 
     /// An idle machine, as soon as there is one; `None` where one more may be made.
-    fn take(&self) -> Option<LuaState> {
+    fn take_idle(&self) -> Option<LuaState> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(machine) = idle.machines.pop() {

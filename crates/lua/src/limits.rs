@@ -57,7 +57,7 @@ const SHORT_NUMERAL: usize = 256;
 
 /// The bytes at the beginning of a string that C reads when it takes the string for a number: blanks, then digits, or the words
 /// `nan(...)` and `infinity`. Zero for what is read in no time.
-pub(crate) fn numeral(text: &[u8]) -> usize {
+pub(crate) fn numeral_length(text: &[u8]) -> usize {
     let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b).count();
     let rest = text.get(blanks..).unwrap_or_default();
     let begins = |byte: &u8| byte.is_ascii_digit() || b"+-.nNiI".contains(byte);
@@ -87,7 +87,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Begins a run. `longest` is the length of the longest string in its arguments, `numeral` that of the longest numeral.
-    pub(crate) fn begin(&self, longest: usize, numeral: usize, now: Option<i64>) {
+    pub(crate) fn begin_run(&self, longest: usize, numeral: usize, now: Option<i64>) {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
         self.used.store(0, Relaxed);
         self.longest.store(longest as u64, Relaxed);
@@ -103,24 +103,24 @@ impl Budget {
     }
 
     /// Records the length of a new string.
-    pub(crate) fn measure(&self, length: usize) {
+    pub(crate) fn record_length(&self, length: usize) {
         self.longest.fetch_max(length as u64, Relaxed);
     }
 
     /// Records a new string.
     pub(crate) fn measure_text(&self, text: &[u8]) {
-        self.measure(text.len());
-        self.numeral.fetch_max(numeral(text) as u64, Relaxed);
+        self.record_length(text.len());
+        self.numeral.fetch_max(numeral_length(text) as u64, Relaxed);
     }
 
     /// Records instructions; returns whether the run may go on.
-    pub(crate) fn step(&self, count: u64) -> bool {
+    pub(crate) fn charge_instructions(&self, count: u64) -> bool {
         let reads = self.numeral.load(Relaxed) / READ_AT_ONCE;
-        self.charge(count * (1 + self.longest.load(Relaxed) / HEAVY + reads))
+        self.charge_work(count * (1 + self.longest.load(Relaxed) / HEAVY + reads))
     }
 
     /// Records work; returns whether the run may go on.
-    pub(crate) fn charge(&self, amount: u64) -> bool {
+    pub(crate) fn charge_work(&self, amount: u64) -> bool {
         if self.used.fetch_add(amount, Relaxed).saturating_add(amount) > STEPS {
             self.exhausted.store(true, Relaxed);
         }
@@ -128,18 +128,18 @@ impl Budget {
     }
 
     /// Records the bytes in use before the script, or its function, runs.
-    pub(crate) fn before(&self, memory: usize) {
+    pub(crate) fn record_memory_before(&self, memory: usize) {
         self.memory.store(memory as u64, Relaxed);
     }
 
     /// Records the beginning of a walk over a table; returns whether the run may go on. `memory` is the number of
     /// bytes in use: the table cannot have more places than the run has allocated.
-    pub(crate) fn walk(&self, memory: usize) -> bool {
+    pub(crate) fn charge_table_walk(&self, memory: usize) -> bool {
         if self.walks.fetch_add(1, Relaxed) < WALKS {
-            return self.charge(1);
+            return self.charge_work(1);
         }
         let allocated = (memory as u64).saturating_sub(self.memory.load(Relaxed));
-        self.charge(WALK + allocated.saturating_sub(SMALL) / PASSED)
+        self.charge_work(WALK + allocated.saturating_sub(SMALL) / PASSED)
     }
 
     /// Ends the run, because its memory is used up.

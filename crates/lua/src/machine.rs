@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
 use super::convert::Size;
-use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG, numeral};
+use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG, numeral_length};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
 /// The name of the script in messages.
@@ -50,7 +50,7 @@ pub(crate) struct CompiledScript {
 fn longest_numeral(script: &str) -> usize {
     // Any byte can be escaped.
     let plain = script.replace('\\', "0");
-    plain.split(['"', '\'', '[', ']']).map(|text| numeral(text.as_bytes())).max().unwrap_or_default()
+    plain.split(['"', '\'', '[', ']']).map(|text| numeral_length(text.as_bytes())).max().unwrap_or_default()
 }
 
 impl fmt::Debug for LuaState {
@@ -61,13 +61,13 @@ impl fmt::Debug for LuaState {
 
 impl LuaState {
     pub(crate) fn new() -> Result<Self, Failure> {
-        Self::build().map_err(|error| Failure::of(Category::Runtime, &error.to_string()))
+        Self::create_state().map_err(|error| Failure::parse_message(Category::Runtime, &error.to_string()))
     }
 
-    fn build() -> mlua::Result<Self> {
+    fn create_state() -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::default())?;
         let budget = Arc::new(Budget::default());
-        let functions = host::functions(&lua, &budget)?;
+        let functions = host::create_host_table(&lua, &budget)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
         let (joiner, globals) = prelude.call(functions)?;
         lua.set_memory_limit(MEMORY)?;
@@ -76,16 +76,16 @@ impl LuaState {
         lua.set_hook(triggers, move |lua, debug| {
             let is_deep = || lua.inspect_stack(DEPTH, |_| ()).is_some();
             let goes_on = match debug.event() {
-                DebugEvent::Count => watched.step(u64::from(STRIDE)),
+                DebugEvent::Count => watched.charge_instructions(u64::from(STRIDE)),
                 // Calls in tail position do not count as active, but counting the stack costs steps.
                 DebugEvent::Call if is_deep() => {
-                    let goes_on = watched.charge(COUNTING);
+                    let goes_on = watched.charge_work(COUNTING);
                     if goes_on && is_too_deep(lua) {
                         return Err(mlua::Error::runtime("stack overflow"));
                     }
                     goes_on
                 }
-                DebugEvent::Call => watched.charge(CALL),
+                DebugEvent::Call => watched.charge_work(CALL),
                 _ => true,
             };
             if goes_on { Ok(VmState::Continue) } else { Err(mlua::Error::runtime(TOO_LONG)) }
@@ -99,27 +99,27 @@ impl LuaState {
     }
 
     /// The script as a function that runs its text.
-    pub(crate) fn compiled(&mut self, script: &str) -> Result<CompiledScript, Failure> {
+    pub(crate) fn compile_script(&mut self, script: &str) -> Result<CompiledScript, Failure> {
         if let Some(known) = self.scripts.get(script) {
             return known.clone();
         }
         if self.scripts.len() == MAX_SCRIPTS {
             self.scripts.clear();
         }
-        let text = source::prepared(script);
+        let text = source::prepare_script(script);
         let chunk = self.lua.load(text).set_name(NAME).set_mode(mlua::ChunkMode::Text);
-        let compiled = chunk.into_function().map_err(|error| syntax(&error));
+        let compiled = chunk.into_function().map_err(|error| syntax_failure(&error));
         let compiled = compiled.map(|chunk| CompiledScript { chunk, numeral: longest_numeral(script) });
         self.scripts.insert(script.to_owned(), compiled.clone());
         compiled
     }
 
-    pub(crate) fn call(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
-        let CompiledScript { chunk, numeral } = self.compiled(call.script)?;
-        let size = Size::of(call.arguments);
-        self.budget.begin(size.longest, size.numeral.max(numeral), call.now);
-        self.budget.before(self.lua.used_memory());
-        let called = self.run(&chunk, call, size);
+    pub(crate) fn call_function(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
+        let CompiledScript { chunk, numeral } = self.compile_script(call.script)?;
+        let size = Size::of_arguments(call.arguments);
+        self.budget.begin_run(size.longest, size.numeral.max(numeral), call.now);
+        self.budget.record_memory_before(self.lua.used_memory());
+        let called = self.run_chunk(&chunk, call, size);
         if self.budget.is_out_of_memory() {
             self.spent = true;
             return Err(Failure::new(Category::Runtime, limits::NO_MEMORY));
@@ -129,16 +129,16 @@ impl LuaState {
             return Err(Failure::new(Category::Timeout, TOO_LONG));
         }
         let values = called?;
-        let result = |at| convert::answer(values.get(at).unwrap_or(&Value::Nil));
+        let result = |at| convert::to_answer(values.get(at).unwrap_or(&Value::Nil));
         convert::without_limit(&self.lua, || (0..call.results).map(result).collect())
-            .map_err(|error| runtime(&error))
+            .map_err(|error| runtime_failure(&error))
     }
 
-    fn run(&mut self, chunk: &Function, call: &Call<'_>, size: Size) -> Result<MultiValue, Failure> {
+    fn run_chunk(&mut self, chunk: &Function, call: &Call<'_>, size: Size) -> Result<MultiValue, Failure> {
         let mut failed = |error: &mlua::Error| {
             // A machine whose memory is used up is not kept.
-            self.spent |= matches!(root(error), mlua::Error::MemoryError(_));
-            runtime(error)
+            self.spent |= matches!(root_cause(error), mlua::Error::MemoryError(_));
+            runtime_failure(error)
         };
         let globals: Table = self.globals.call(()).map_err(|e| failed(&e))?;
         chunk.set_environment(globals.clone()).map_err(|e| failed(&e))?;
@@ -154,8 +154,8 @@ impl LuaState {
                 return Err(Failure::new(Category::NotAFunction, message));
             }
         };
-        let arguments = arguments(&self.lua, call, size).map_err(|e| failed(&e))?;
-        self.budget.before(self.lua.used_memory());
+        let arguments = convert_arguments(&self.lua, call, size).map_err(|e| failed(&e))?;
+        self.budget.record_memory_before(self.lua.used_memory());
         function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
     }
 }
@@ -166,7 +166,7 @@ fn is_small(size: Size, used: usize) -> bool {
 }
 
 /// The arguments of a call as values of Lua.
-fn arguments(lua: &Lua, call: &Call<'_>, size: Size) -> mlua::Result<Vec<Value>> {
+fn convert_arguments(lua: &Lua, call: &Call<'_>, size: Size) -> mlua::Result<Vec<Value>> {
     let convert = |argument: &Argument<'_>| match argument {
         Argument::Value(value) => convert::to_lua(lua, value),
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
@@ -187,16 +187,16 @@ fn is_too_deep(lua: &Lua) -> bool {
 }
 
 /// The innermost cause of an error.
-fn root(error: &mlua::Error) -> &mlua::Error {
+fn root_cause(error: &mlua::Error) -> &mlua::Error {
     match error {
-        mlua::Error::CallbackError { cause, .. } => root(cause),
+        mlua::Error::CallbackError { cause, .. } => root_cause(cause),
         other => other,
     }
 }
 
 /// The message of an error.
-pub(crate) fn message(error: &mlua::Error) -> String {
-    match root(error) {
+pub(crate) fn error_message(error: &mlua::Error) -> String {
+    match root_cause(error) {
         mlua::Error::RuntimeError(message)
         | mlua::Error::MemoryError(message)
         | mlua::Error::SyntaxError { message, .. } => message.clone(),
@@ -204,8 +204,8 @@ pub(crate) fn message(error: &mlua::Error) -> String {
     }
 }
 
-fn runtime(error: &mlua::Error) -> Failure {
-    let mut failure = Failure::of(Category::Runtime, &message(error));
+fn runtime_failure(error: &mlua::Error) -> Failure {
+    let mut failure = Failure::parse_message(Category::Runtime, &error_message(error));
     if failure.line.is_none()
         && let mlua::Error::CallbackError { traceback, .. } = error
     {
@@ -220,6 +220,6 @@ fn line_of(traceback: &str) -> Option<usize> {
     placed.split(':').next()?.parse().ok()
 }
 
-fn syntax(error: &mlua::Error) -> Failure {
-    Failure::of(Category::Syntax, &message(error))
+fn syntax_failure(error: &mlua::Error) -> Failure {
+    Failure::parse_message(Category::Syntax, &error_message(error))
 }

@@ -5,8 +5,8 @@
 //! everything without one as an integer.
 
 /// A number as text.
-pub(crate) fn text(number: f64) -> String {
-    to_integer(number).map_or_else(|| shortest(number), |whole| whole.to_string())
+pub(crate) fn format_number(number: f64) -> String {
+    to_integer(number).map_or_else(|| format_shortest(number), |whole| whole.to_string())
 }
 
 /// The number as an integer of 64 bits, where it is one.
@@ -18,7 +18,7 @@ pub(crate) fn to_integer(number: f64) -> Option<i64> {
 }
 
 /// A float in its shortest form, as Go's `%v` writes it.
-pub(crate) fn shortest(number: f64) -> String {
+pub(crate) fn format_shortest(number: f64) -> String {
     if !number.is_finite() {
         return if number.is_nan() {
             "NaN"
@@ -46,7 +46,7 @@ pub(crate) fn go_exponent(exponent: i32) -> String {
 
 /// Reads a string as `tonumber` does.
 #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-pub(crate) fn read(text: &str, base: Option<u32>) -> Option<f64> {
+pub(crate) fn parse_number(text: &str, base: Option<u32>) -> Option<f64> {
     let text = text.trim_matches([' ', '\n', '\t']);
     if text.contains('.') {
         return go_float(text);
@@ -96,19 +96,19 @@ mod tests {
             (f64::MAX, "1.7976931348623157e+308"),
             (f64::INFINITY, "+Inf"),
         ] {
-            assert_eq!(text(number), want);
+            assert_eq!(format_number(number), want);
         }
     }
 
     #[test]
     fn strings_are_read_as_integers_unless_they_have_a_point() {
-        assert_eq!(read("1.0e3", None), Some(1000.0));
-        assert_eq!(read("1e3", None), None);
-        assert_eq!(read("  12  ", None), Some(12.0));
-        assert_eq!(read("0x10", None), Some(16.0));
-        assert_eq!(read("ff", Some(16)), Some(255.0));
-        assert_eq!(read("", None), None);
-        assert_eq!(read(".", None), None);
+        assert_eq!(parse_number("1.0e3", None), Some(1000.0));
+        assert_eq!(parse_number("1e3", None), None);
+        assert_eq!(parse_number("  12  ", None), Some(12.0));
+        assert_eq!(parse_number("0x10", None), Some(16.0));
+        assert_eq!(parse_number("ff", Some(16)), Some(255.0));
+        assert_eq!(parse_number("", None), None);
+        assert_eq!(parse_number(".", None), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) enum Group {
 }
 
 /// The first match that begins at `from` or later.
-pub(crate) fn find(
+pub(crate) fn find_match(
     subject: &[u8],
     pattern: &[u8],
     from: usize,
@@ -44,7 +44,7 @@ pub(crate) fn find(
     let mut matcher = Matcher { subject, pattern, groups: Vec::new(), budget, depth: 0 };
     for start in from..=subject.len() {
         matcher.groups.clear();
-        if let Some(end) = matcher.matches(start, 0)? {
+        if let Some(end) = matcher.match_from(start, 0)? {
             return Ok(Some(Match { start, end, groups: matcher.groups }));
         }
         if anchored {
@@ -66,7 +66,7 @@ type Matched = Result<Option<usize>, String>;
 
 impl Matcher<'_> {
     /// The end of a match that begins at `s`, for the pattern from `p` on.
-    fn matches(&mut self, s: usize, p: usize) -> Matched {
+    fn match_from(&mut self, s: usize, p: usize) -> Matched {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err("pattern too complex".to_owned());
@@ -78,22 +78,22 @@ impl Matcher<'_> {
 
     fn matches_here(&mut self, mut s: usize, mut p: usize) -> Matched {
         loop {
-            self.step()?;
+            self.charge_step()?;
             let Some(item) = self.pattern.get(p) else { return Ok(Some(s)) };
             match (item, self.pattern.get(p + 1)) {
-                (b'(', Some(b')')) => return self.open(Group::Position(s), s, p + 2),
-                (b'(', _) => return self.open(Group::Open(s), s, p + 1),
-                (b')', _) => return self.close(s, p + 1),
+                (b'(', Some(b')')) => return self.open_group(Group::Position(s), s, p + 2),
+                (b'(', _) => return self.open_group(Group::Open(s), s, p + 1),
+                (b')', _) => return self.close_group(s, p + 1),
                 (b'$', None) => return Ok((s == self.subject.len()).then_some(s)),
-                (b'%', Some(b'b')) => match self.balanced(s, p + 2)? {
+                (b'%', Some(b'b')) => match self.match_balanced(s, p + 2)? {
                     Some(end) => (s, p) = (end, p + 4),
                     None => return Ok(None),
                 },
-                (b'%', Some(b'f')) => match self.frontier(s, p + 2)? {
+                (b'%', Some(b'f')) => match self.match_frontier(s, p + 2)? {
                     Some(next) => p = next,
                     None => return Ok(None),
                 },
-                (b'%', Some(digit)) if digit.is_ascii_digit() => match self.repeated(s, *digit)? {
+                (b'%', Some(digit)) if digit.is_ascii_digit() => match self.match_group_again(s, *digit)? {
                     Some(end) => (s, p) = (end, p + 2),
                     None => return Ok(None),
                 },
@@ -101,17 +101,17 @@ impl Matcher<'_> {
                     let next = self.end_of_class(p)?;
                     match self.pattern.get(next) {
                         Some(b'?') => {
-                            if self.single(s, p, next)
-                                && let Some(end) = self.matches(s + 1, next + 1)?
+                            if self.matches_single(s, p, next)
+                                && let Some(end) = self.match_from(s + 1, next + 1)?
                             {
                                 return Ok(Some(end));
                             }
                             p = next + 1;
                         }
-                        Some(b'*') => return self.most(s, p, next, 0),
-                        Some(b'+') => return self.most(s, p, next, 1),
-                        Some(b'-') => return self.fewest(s, p, next),
-                        _ if self.single(s, p, next) => (s, p) = (s + 1, next),
+                        Some(b'*') => return self.match_most(s, p, next, 0),
+                        Some(b'+') => return self.match_most(s, p, next, 1),
+                        Some(b'-') => return self.match_fewest(s, p, next),
+                        _ if self.matches_single(s, p, next) => (s, p) = (s + 1, next),
                         _ => return Ok(None),
                     }
                 }
@@ -119,28 +119,28 @@ impl Matcher<'_> {
         }
     }
 
-    fn step(&self) -> Result<(), String> {
-        self.budget.charge(1).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
+    fn charge_step(&self) -> Result<(), String> {
+        self.budget.charge_work(1).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
-    fn open(&mut self, group: Group, s: usize, p: usize) -> Matched {
+    fn open_group(&mut self, group: Group, s: usize, p: usize) -> Matched {
         if self.groups.len() == GROUPS {
             return Err("too many captures".to_owned());
         }
         self.groups.push(group);
-        let end = self.matches(s, p)?;
+        let end = self.match_from(s, p)?;
         if end.is_none() {
             self.groups.pop();
         }
         Ok(end)
     }
 
-    fn close(&mut self, s: usize, p: usize) -> Matched {
+    fn close_group(&mut self, s: usize, p: usize) -> Matched {
         let opened = self.groups.iter().rposition(|group| matches!(group, Group::Open(_)));
         let Some(at) = opened else { return Err("invalid pattern capture".to_owned()) };
         let Group::Open(start) = self.groups[at] else { return Ok(None) };
         self.groups[at] = Group::Text(start, s);
-        let end = self.matches(s, p)?;
+        let end = self.match_from(s, p)?;
         if end.is_none() {
             self.groups[at] = Group::Open(start);
         }
@@ -148,14 +148,14 @@ impl Matcher<'_> {
     }
 
     /// Matches as many bytes as possible, then fewer.
-    fn most(&mut self, s: usize, p: usize, next: usize, least: usize) -> Matched {
+    fn match_most(&mut self, s: usize, p: usize, next: usize, least: usize) -> Matched {
         let mut count = 0;
-        while self.single(s + count, p, next) {
-            self.step()?;
+        while self.matches_single(s + count, p, next) {
+            self.charge_step()?;
             count += 1;
         }
         while count >= least {
-            if let Some(end) = self.matches(s + count, next + 1)? {
+            if let Some(end) = self.match_from(s + count, next + 1)? {
                 return Ok(Some(end));
             }
             if count == 0 {
@@ -167,19 +167,19 @@ impl Matcher<'_> {
     }
 
     /// Matches as few bytes as possible, then more.
-    fn fewest(&mut self, mut s: usize, p: usize, next: usize) -> Matched {
+    fn match_fewest(&mut self, mut s: usize, p: usize, next: usize) -> Matched {
         loop {
-            if let Some(end) = self.matches(s, next + 1)? {
+            if let Some(end) = self.match_from(s, next + 1)? {
                 return Ok(Some(end));
             }
-            if !self.single(s, p, next) {
+            if !self.matches_single(s, p, next) {
                 return Ok(None);
             }
             s += 1;
         }
     }
 
-    fn balanced(&self, s: usize, p: usize) -> Matched {
+    fn match_balanced(&self, s: usize, p: usize) -> Matched {
         let (Some(open), Some(close)) = (self.pattern.get(p), self.pattern.get(p + 1)) else {
             return Err("unbalanced pattern".to_owned());
         };
@@ -188,7 +188,7 @@ impl Matcher<'_> {
         }
         let mut level = 1;
         for (at, byte) in self.subject.iter().enumerate().skip(s + 1) {
-            self.step()?;
+            self.charge_step()?;
             if byte == close {
                 level -= 1;
                 if level == 0 {
@@ -203,7 +203,7 @@ impl Matcher<'_> {
 
     /// Matches a frontier: the byte before is not in the set, the next one is. Returns the place after the set in
     /// the pattern.
-    fn frontier(&self, s: usize, p: usize) -> Matched {
+    fn match_frontier(&self, s: usize, p: usize) -> Matched {
         if self.pattern.get(p) != Some(&b'[') {
             return Err("missing '[' after '%f' in pattern".to_owned());
         }
@@ -215,7 +215,7 @@ impl Matcher<'_> {
     }
 
     /// Matches the text of a group again.
-    fn repeated(&self, s: usize, digit: u8) -> Matched {
+    fn match_group_again(&self, s: usize, digit: u8) -> Matched {
         let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let Some(Group::Text(start, end)) = self.groups.get(at) else {
             return Err("invalid capture index".to_owned());
@@ -247,7 +247,7 @@ impl Matcher<'_> {
         }
     }
 
-    fn single(&self, s: usize, p: usize, next: usize) -> bool {
+    fn matches_single(&self, s: usize, p: usize, next: usize) -> bool {
         let Some(byte) = self.subject.get(s).copied() else { return false };
         match self.pattern[p] {
             b'.' => true,
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     fn groups(subject: &str, pattern: &str) -> Option<Vec<String>> {
-        let found = find(subject.as_bytes(), pattern.as_bytes(), 0, &Budget::default()).unwrap()?;
+        let found = find_match(subject.as_bytes(), pattern.as_bytes(), 0, &Budget::default()).unwrap()?;
         let text = |start, end| subject[start..end].to_owned();
         if found.groups.is_empty() {
             return Some(vec![text(found.start, found.end)]);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_is_refused() {
-        let wrong = |pattern: &str| find(b"a", pattern.as_bytes(), 0, &Budget::default()).unwrap_err();
+        let wrong = |pattern: &str| find_match(b"a", pattern.as_bytes(), 0, &Budget::default()).unwrap_err();
         assert_eq!(wrong("%"), "malformed pattern (ends with '%')");
         assert_eq!(wrong("[a"), "malformed pattern (missing ']')");
         assert_eq!(wrong("a)"), "invalid pattern capture");
@@ -345,7 +345,7 @@ mod tests {
     fn a_pattern_that_tries_everything_ends() {
         let subject = vec![b'a'; 100];
         let pattern = format!("{}b", "a*".repeat(20));
-        let failed = find(&subject, pattern.as_bytes(), 0, &Budget::default());
+        let failed = find_match(&subject, pattern.as_bytes(), 0, &Budget::default());
         assert_eq!(failed.unwrap_err(), "the script takes too long");
     }
 }

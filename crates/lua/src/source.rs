@@ -8,10 +8,10 @@
 const JOINER: &str = "joiner_of_strings_";
 
 /// The text that is compiled.
-pub(crate) fn prepared(script: &str) -> String {
+pub(crate) fn prepare_script(script: &str) -> String {
     let mut text = format!("local {JOINER}=...;");
     let mut rest = script;
-    while let Some(token) = token(rest) {
+    while let Some(token) = token_length(rest) {
         let (head, tail) = rest.split_at(token);
         if head == ".." {
             text.extend(["..", JOINER, ".. "]);
@@ -24,7 +24,7 @@ pub(crate) fn prepared(script: &str) -> String {
 }
 
 /// The length of the first token; `None` at the end. Blanks and unknown characters are tokens, too.
-fn token(text: &str) -> Option<usize> {
+fn token_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let first = *bytes.first()?;
     let length = match first {
@@ -32,12 +32,12 @@ fn token(text: &str) -> Option<usize> {
             Some(length) => 2 + length,
             None => text.find('\n').unwrap_or(text.len()),
         },
-        b'"' | b'\'' => quoted(bytes, first),
+        b'"' | b'\'' => quoted_length(bytes, first),
         b'[' => long_bracket(text).unwrap_or(1),
         b'.' if text.starts_with("...") => 3,
         b'.' if text.starts_with("..") => 2,
-        b'.' if bytes.get(1).is_some_and(u8::is_ascii_digit) => numeral(bytes),
-        b'0'..=b'9' => numeral(bytes),
+        b'.' if bytes.get(1).is_some_and(u8::is_ascii_digit) => numeral_length(bytes),
+        b'0'..=b'9' => numeral_length(bytes),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
             bytes.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b'_').unwrap_or(text.len())
         }
@@ -47,7 +47,7 @@ fn token(text: &str) -> Option<usize> {
 }
 
 /// The length of a string in quotes, up to its end or that of the line.
-fn quoted(bytes: &[u8], quote: u8) -> usize {
+fn quoted_length(bytes: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -71,7 +71,7 @@ fn long_bracket(text: &str) -> Option<usize> {
 }
 
 /// The length of what Lua reads as a number, dots included.
-fn numeral(bytes: &[u8]) -> usize {
+fn numeral_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         let signed = matches!(byte, b'+' | b'-') && matches!(bytes[at - 1], b'e' | b'E') && !is_hex(bytes);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn joined(script: &str) -> String {
-        prepared(script).replace(JOINER, "J")
+        prepare_script(script).replace(JOINER, "J")
     }
 
     #[test]

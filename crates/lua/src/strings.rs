@@ -4,83 +4,83 @@
 
 use mlua::{Lua, Value};
 
-use super::arguments::{Arguments, Outcome, string};
+use super::arguments::{Arguments, Outcome, create_string};
 use super::format;
 use super::host::HostFunction;
 use super::pattern::{self, Group, Match};
 
 /// The functions by name. `gmatch` is made of [`next_match`].
 pub(crate) const FUNCTIONS: [(&str, HostFunction); 10] = [
-    ("byte", byte),
-    ("char", char),
-    ("find", find),
+    ("byte", str_byte),
+    ("char", str_char),
+    ("find", str_find),
     ("format", format_string),
-    ("len", len),
-    ("lower", lower),
+    ("len", str_len),
+    ("lower", str_lower),
     ("match", match_string),
-    ("reverse", reverse),
-    ("sub", sub),
-    ("upper", upper),
+    ("reverse", str_reverse),
+    ("sub", str_sub),
+    ("upper", str_upper),
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-fn number(value: usize) -> Value {
+fn to_number(value: usize) -> Value {
     Value::Number(value as f64)
 }
 
 /// Converts a position, counted from 1 or from the end where it is negative, to an offset.
-fn offset(place: i64, length: usize) -> usize {
+fn to_offset(place: i64, length: usize) -> usize {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(length).saturating_add(1).max(0) } else { place };
     usize::try_from(place.max(1) - 1).unwrap_or(usize::MAX)
 }
 
 /// The bytes from one position to another, both included.
-fn range(bytes: &[u8], from: i64, to: i64) -> &[u8] {
+fn slice_range(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let to = if to < 0 { to.saturating_add(length).saturating_add(1) } else { to };
     let end = usize::try_from(to.max(0)).unwrap_or(usize::MAX).min(bytes.len());
-    bytes.get(offset(from, bytes.len())..end).unwrap_or_default()
+    bytes.get(to_offset(from, bytes.len())..end).unwrap_or_default()
 }
 
-fn byte(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let bytes = arguments.bytes(0)?;
-    let from = arguments.integer(1, Some(1))?;
-    let found = range(&bytes, from, arguments.integer(2, Some(from))?);
+fn str_byte(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let bytes = arguments.read_bytes(0)?;
+    let from = arguments.read_integer(1, Some(1))?;
+    let found = slice_range(&bytes, from, arguments.read_integer(2, Some(from))?);
     if found.len() > super::limits::DEPTH {
         return Err("string slice too long".to_owned());
     }
     Ok(found.iter().map(|byte| Value::Number(f64::from(*byte))).collect())
 }
 
-fn char(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let codes = (0..arguments.count()).map(|at| arguments.integer(at, None));
+fn str_char(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let codes = (0..arguments.count()).map(|at| arguments.read_integer(at, None));
     let bytes: Result<Vec<u8>, String> =
         codes.map(|code| Ok(u8::try_from(code? & 0xff).unwrap_or_default())).collect();
-    Ok(vec![string(lua, arguments.budget, bytes?)?])
+    Ok(vec![create_string(lua, arguments.budget, bytes?)?])
 }
 
-fn len(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    Ok(vec![number(arguments.bytes(0)?.len())])
+fn str_len(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    Ok(vec![to_number(arguments.read_bytes(0)?.len())])
 }
 
-fn reverse(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let mut bytes = arguments.bytes(0)?;
+fn str_reverse(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let mut bytes = arguments.read_bytes(0)?;
     bytes.reverse();
-    Ok(vec![string(lua, arguments.budget, bytes)?])
+    Ok(vec![create_string(lua, arguments.budget, bytes)?])
 }
 
-fn sub(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let bytes = arguments.bytes(0)?;
-    let (from, to) = (arguments.integer(1, None)?, arguments.integer(2, Some(-1))?);
-    Ok(vec![string(lua, arguments.budget, range(&bytes, from, to))?])
+fn str_sub(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let bytes = arguments.read_bytes(0)?;
+    let (from, to) = (arguments.read_integer(1, None)?, arguments.read_integer(2, Some(-1))?);
+    Ok(vec![create_string(lua, arguments.budget, slice_range(&bytes, from, to))?])
 }
 
-fn upper(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_upper(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(vec![changed_case(lua, arguments, |c| c.to_uppercase().collect())?])
 }
 
-fn lower(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_lower(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(vec![changed_case(lua, arguments, |c| c.to_lowercase().collect())?])
 }
 
@@ -90,7 +90,7 @@ fn changed_case(
     arguments: &Arguments<'_>,
     change: impl Fn(char) -> Vec<char>,
 ) -> Result<Value, String> {
-    let bytes = arguments.bytes(0)?;
+    let bytes = arguments.read_bytes(0)?;
     arguments.charge_each(bytes.len())?;
     let mut changed = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -100,35 +100,35 @@ fn changed_case(
         }));
         changed.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
-    string(lua, arguments.budget, changed)
+    create_string(lua, arguments.budget, changed)
 }
 
 fn format_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let text = format::format(arguments)?;
-    arguments.charge(text.len())?;
-    Ok(vec![string(lua, arguments.budget, text)?])
+    let text = format::format_string(arguments)?;
+    arguments.charge_bytes(text.len())?;
+    Ok(vec![create_string(lua, arguments.budget, text)?])
 }
 
 /// The offset from which `find` and `match` search; `None` beyond the end.
-fn beginning(arguments: &Arguments<'_>, length: usize) -> Result<Option<usize>, String> {
-    let from = offset(arguments.integer(2, Some(1))?, length);
+fn search_start(arguments: &Arguments<'_>, length: usize) -> Result<Option<usize>, String> {
+    let from = to_offset(arguments.read_integer(2, Some(1))?, length);
     Ok((from <= length).then_some(from))
 }
 
-fn find(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
-    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+fn str_find(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
+    let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
     let plain = !matches!(arguments.get(3), Value::Nil | Value::Boolean(false));
     if plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte)) {
         let Some(at) = plain_find(arguments, &subject[from..], &wanted)? else { return Ok(vec![Value::Nil]) };
-        return Ok(vec![number(from + at + 1), number(from + at + wanted.len())]);
+        return Ok(vec![to_number(from + at + 1), to_number(from + at + wanted.len())]);
     }
-    let Some(found) = pattern::find(&subject, &wanted, from, arguments.budget)? else {
+    let Some(found) = pattern::find_match(&subject, &wanted, from, arguments.budget)? else {
         return Ok(vec![Value::Nil]);
     };
-    let mut results = vec![number(found.start + 1), number(found.end)];
+    let mut results = vec![to_number(found.start + 1), to_number(found.end)];
     if !found.groups.is_empty() {
-        results.extend(caught(lua, arguments, &subject, &found)?);
+        results.extend(captures_of(lua, arguments, &subject, &found)?);
     }
     Ok(results)
 }
@@ -139,7 +139,7 @@ fn plain_find(arguments: &Arguments<'_>, subject: &[u8], wanted: &[u8]) -> Resul
     }
     for (at, window) in subject.windows(wanted.len()).enumerate() {
         if at % 16 == 0 {
-            arguments.charge(wanted.len())?;
+            arguments.charge_bytes(wanted.len())?;
         }
         if window == wanted {
             return Ok(Some(at));
@@ -149,37 +149,37 @@ fn plain_find(arguments: &Arguments<'_>, subject: &[u8], wanted: &[u8]) -> Resul
 }
 
 fn match_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
-    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
-    match pattern::find(&subject, &wanted, from, arguments.budget)? {
-        Some(found) => caught(lua, arguments, &subject, &found),
+    let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
+    let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+    match pattern::find_match(&subject, &wanted, from, arguments.budget)? {
+        Some(found) => captures_of(lua, arguments, &subject, &found),
         None => Ok(vec![Value::Nil]),
     }
 }
 
 /// The next of all matches: the position after it, and its captures.
 pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
-    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
-    let Some(found) = pattern::find(&subject, &wanted, from, arguments.budget)? else {
+    let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
+    let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+    let Some(found) = pattern::find_match(&subject, &wanted, from, arguments.budget)? else {
         return Ok(vec![Value::Nil]);
     };
     // An empty match is found once in each place.
     let next = found.end + 1 + usize::from(found.start == found.end);
-    let mut results = vec![number(next)];
-    results.extend(caught(lua, arguments, &subject, &found)?);
+    let mut results = vec![to_number(next)];
+    results.extend(captures_of(lua, arguments, &subject, &found)?);
     Ok(results)
 }
 
 /// The captures of a match; without groups, the whole match.
-fn caught(lua: &Lua, arguments: &Arguments<'_>, subject: &[u8], found: &Match) -> Outcome {
-    let text = |start: usize, end: usize| string(lua, arguments.budget, &subject[start..end]);
+fn captures_of(lua: &Lua, arguments: &Arguments<'_>, subject: &[u8], found: &Match) -> Outcome {
+    let text = |start: usize, end: usize| create_string(lua, arguments.budget, &subject[start..end]);
     if found.groups.is_empty() {
         return Ok(vec![text(found.start, found.end)?]);
     }
     let groups = found.groups.iter().map(|group| match *group {
         Group::Text(start, end) => text(start, end),
-        Group::Position(at) => Ok(number(at + 1)),
+        Group::Position(at) => Ok(to_number(at + 1)),
         Group::Open(_) => Err("unfinished capture".to_owned()),
     });
     groups.collect()
