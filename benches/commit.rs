@@ -82,16 +82,16 @@ fn repository() -> TempDir {
 /// What the command does, except rendering.
 fn commit(folder: &Path, (plan, tree): &(Plan, Tree)) -> bool {
     let repository = Repository::open(folder).unwrap();
-    let layout = Layout::parse("rendered", Folder::default()).unwrap();
-    let tip = |branch: &str| branch::tip(&repository, branch);
+    let layout = Layout::parse_pattern("rendered", Folder::default()).unwrap();
+    let tip = |branch: &str| branch::find_tip(&repository, branch);
     let home = layout.read_home(&repository, tip).unwrap();
-    let bases = layout.read(&repository, home, &BTreeSet::new(), tip).unwrap();
-    let built = bases.build(&repository, &layout, tree, plan).unwrap().remove(0);
+    let bases = layout.read_branches(&repository, home, &BTreeSet::new(), tip).unwrap();
+    let built = bases.write_trees(&repository, &layout, tree, plan).unwrap().remove(0);
     let Some(root) = built.tree else { return false };
-    let identity = Identity::of(&repository, Some("t <t@example.com>")).unwrap();
+    let identity = Identity::read_identity(&repository, Some("t <t@example.com>")).unwrap();
     let commit = branch::Commit { tree: root, parent: built.base, identity: &identity, message: "render" };
-    let commit = branch::commit(&repository, &commit).unwrap();
-    branch::advance(&repository, &[built.update(built.base, commit)], "bench").unwrap();
+    let commit = branch::create_commit(&repository, &commit).unwrap();
+    branch::update_branches(&repository, &[built.to_update(built.base, commit)], "bench").unwrap();
     true
 }
 
@@ -133,7 +133,7 @@ fn yardstick_git_add_and_commit(bencher: Bencher) {
     let written = || {
         let folder = repository();
         let out = folder.path().join("out");
-        Output::open(&out, &[], || {}).unwrap().publish(&tree).unwrap();
+        Output::open(&out, &[], || {}).unwrap().publish_tree(&tree).unwrap();
         folder
     };
     bencher.with_inputs(written).bench_values(|folder| {

@@ -74,14 +74,14 @@ fn scratch() -> TempDir {
 }
 
 fn open(dir: &Path) -> Folder {
-    Folder::open(dir, &[], || {}).unwrap()
+    Folder::lock_and_read(dir, &[], || {}).unwrap()
 }
 
 /// A temporary folder with the tree published to the returned folder in it.
 fn published() -> (TempDir, PathBuf) {
     let scratch = scratch();
     let out = scratch.path().join("out");
-    open(&out).publish(&tree("")).unwrap();
+    open(&out).publish_tree(&tree("")).unwrap();
     (scratch, out)
 }
 
@@ -94,7 +94,7 @@ fn lay_out(bencher: Bencher) {
 fn first_write(bencher: Bencher) {
     let tree = tree("");
     bencher.with_inputs(scratch).bench_values(|scratch| {
-        open(&scratch.path().join("out")).publish(&tree).unwrap();
+        open(&scratch.path().join("out")).publish_tree(&tree).unwrap();
         scratch
     });
 }
@@ -102,7 +102,7 @@ fn first_write(bencher: Bencher) {
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn nothing_changed(bencher: Bencher) {
     let (tree, (_scratch, out)) = (tree(""), published());
-    bencher.with_inputs(|| open(&out)).bench_values(|folder| folder.publish(&tree).unwrap());
+    bencher.with_inputs(|| open(&out)).bench_values(|folder| folder.publish_tree(&tree).unwrap());
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
@@ -114,7 +114,7 @@ fn one_in_a_hundred_changed(bencher: Bencher) {
             edits += 1;
             (tree(&format!("edit {edits}")), open(&out))
         })
-        .bench_local_values(|(tree, folder)| folder.publish(&tree).unwrap());
+        .bench_local_values(|(tree, folder)| folder.publish_tree(&tree).unwrap());
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]

@@ -97,7 +97,8 @@ impl Check {
             })
         };
         // From the root of the git repository.
-        let folder = || GitLocation::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+        let folder =
+            || GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
         match self.output {
             Output::Table => {
                 let most = if self.args.verbose { usize::MAX } else { findings::SHOWN };

@@ -72,7 +72,7 @@ Examples:
 
 impl Commit {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let layout = Layout::parse(&self.branch, Folder::parse(&self.branch_path)?)?;
+        let layout = Layout::parse_pattern(&self.branch, Folder::parse_path(&self.branch_path)?)?;
         if !self.args.clusters.is_empty() && !layout.is_spread() {
             return Err(Fault::Failed(
                 "--cluster would remove the other clusters from the branch: use one branch per cluster, \
@@ -80,7 +80,8 @@ impl Commit {
                     .to_owned(),
             ));
         }
-        let place = GitLocation::of(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
+        let place =
+            GitLocation::discover_around(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
         if !self.args.quiet && self.args.is_work_tree() && git::is_modified(&place).unwrap_or(false) {
             say(
                 "the work tree has changes that are not committed; they are rendered, too (--rev HEAD leaves them \

@@ -39,7 +39,7 @@ pub(super) fn codes(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The branches and tags.
 pub(super) fn revisions(current: &OsStr) -> Vec<CompletionCandidate> {
-    let place = GitLocation::of(Path::new(&folder())).ok();
+    let place = GitLocation::discover_around(Path::new(&folder())).ok();
     let repository = place.and_then(|place| place.open().ok());
     candidates(current, repository.iter().flat_map(git::names_of_revisions))
 }

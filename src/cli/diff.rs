@@ -252,7 +252,8 @@ impl Diff {
 
     /// Where the Markdown report finds the files that it names.
     fn files(&self) -> markdown::Files {
-        let prefix = GitLocation::of(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+        let prefix =
+            GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
         markdown::Files { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
     }
 
@@ -271,7 +272,7 @@ impl Diff {
 
 /// Says which repository does not have the folder, which may be one that was found above it.
 fn missing_folder(args: &RepoArgs, base: &str) -> String {
-    match GitLocation::of(&args.repo) {
+    match GitLocation::discover_around(&args.repo) {
         Ok(place) => format!("{base} has no folder `{}` in {}\n", place.prefix, place.shown().display()),
         Err(_) => String::new(),
     }

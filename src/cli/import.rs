@@ -146,7 +146,7 @@ impl Import {
             return Ok(dialect.clone());
         }
         let repo = &self.live.repo;
-        let known = self.live.context.is_some() || GitLocation::of(repo).is_ok();
+        let known = self.live.context.is_some() || GitLocation::discover_around(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
         let session = tree.map(|tree| Session::open(&tree, Options::new(DIALECTS)));
         let of = |is_inventory: bool| -> BTreeSet<&str> {
@@ -242,7 +242,8 @@ impl Import {
     fn write(&self, files: &[File], taken: &ImportResult) -> Result<(), Fault> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
-            let written = if same { file::clear(path) } else { file::replace(path, &after.text) };
+            let written =
+                if same { file::remove_leftovers(path) } else { file::replace_content(path, &after.text) };
             written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", path.display())))?;
         }
         Ok(())

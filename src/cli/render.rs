@@ -115,10 +115,10 @@ impl Render {
         let here = std::env::current_dir()?;
         check_output(&self.out, &self.args.repo)?;
         let waiting = || say("waiting for another federate process that writes to the same folder\n");
-        let folder = Folder::lock(&self.out, &[&self.args.repo, &here], waiting)?;
+        let folder = Folder::lock_path(&self.out, &[&self.args.repo, &here], waiting)?;
         let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
-            let folder = folder.read(cache("index"))?;
-            let session = self.updated(session, &changed, folder.previous())?;
+            let folder = folder.read_plan(cache("index"))?;
+            let session = self.updated(session, &changed, folder.previous_plan())?;
             (folder, session)
         } else {
             self.read(folder)?
@@ -143,7 +143,7 @@ impl Render {
 
     /// Refuses to empty the folder or a cluster in it without confirmation, and warns of other large deletions.
     fn check_deletions(&self, session: &Session, summary: &Summary) -> Result<(), Fault> {
-        let deletions: Deletions = summary.deletions().collect();
+        let deletions: Deletions = summary.cluster_deletions().collect();
         let limit = session.prune_limit(self.deletions.limit());
         let Some(excess) = deletions.exceeding(limit, |_| true) else { return Ok(()) };
         let output = self.out.display().to_string();
@@ -160,9 +160,9 @@ impl Render {
     /// Reads the output folder and the repo at the same time.
     fn read(&self, folder: LockedFolder) -> Result<(Folder, Session), Fault> {
         let session = || self.args.without_memory(Some(&self.out));
-        let (folder, session) = rayon::join(|| folder.read(cache("index")), session);
+        let (folder, session) = rayon::join(|| folder.read_plan(cache("index")), session);
         let (folder, mut session) = (folder?, session?);
-        session.remember(self.args.memory(folder.previous())?);
+        session.remember(self.args.memory(folder.previous_plan())?);
         Ok((folder, session))
     }
 
@@ -203,7 +203,8 @@ impl Render {
 
     /// The manifests for the selected clusters.
     fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
-        let mut manifests = rendering.with_retained(|object, cluster| folder.earlier(object, cluster));
+        let mut manifests =
+            rendering.with_retained(|object, cluster| folder.read_previous_manifest(object, cluster));
         for manifest in &mut manifests {
             manifest.narrow(|cluster| self.args.wants(cluster));
         }

@@ -91,7 +91,7 @@ impl RevisionArgs {
 
     /// Resolves a revision once, and verifies it with `--verify-signatures`.
     fn resolve(&self, repo: &Path, rev: &str) -> Result<(GitLocation, Resolved), Fault> {
-        let place = GitLocation::of(repo).map_err(|e| failed(&e))?;
+        let place = GitLocation::discover_around(repo).map_err(|e| failed(&e))?;
         let repository = place.open().map_err(|e| failed(&e))?;
         let resolved = place.resolve(&repository, rev).map_err(|e| failed(&e))?;
         if self.verify_signatures {

@@ -185,7 +185,7 @@ impl RepoArgs {
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
-        let place = GitLocation::of(&self.repo).ok()?;
+        let place = GitLocation::discover_around(&self.repo).ok()?;
         let repo = self.open().ok()?.provenance(&place).repo(&place)?;
         Some(repo.narrowed_to(&self.paths()))
     }

@@ -468,7 +468,7 @@ fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
         let to = commit_tree(&repository, nested(&repository, b"b", &names, levels));
         let ran = sandbox.run(&format!("plan --rev {from}")).code(2);
         assert!(ran.err.contains("the repo has too many files and folders, or too deep ones"), "{ran:#?}");
-        let place = federate_source::git::GitLocation::of(&sandbox.path("")).unwrap();
+        let place = federate_source::git::GitLocation::discover_around(&sandbox.path("")).unwrap();
         assert_eq!(federate_source::git::changed(&place, from, to).unwrap(), None);
     }
     // Links with long targets, in great numbers.

@@ -132,7 +132,7 @@ impl Hostile {
     }
 
     fn read(&self) {
-        let Ok(place) = GitLocation::of(&self.folder.path().join("bare.git")) else { return };
+        let Ok(place) = GitLocation::discover_around(&self.folder.path().join("bare.git")) else { return };
         let Ok(repository) = place.open() else { return };
         let mut found: Vec<Resolved> = Vec::new();
         for rev in self.revisions.iter().take(8) {

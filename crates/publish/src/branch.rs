@@ -1,8 +1,9 @@
 //! Makes a branch of a git repository equal to a rendered tree. Blobs and trees are written directly to the
 //! object database, without a work tree or an index, and unchanged ones are not written.
 //!
-//! [`BranchContent`] is the content of the branch, [`build`] writes the objects of the new content, [`commit`] creates
-//! a commit of them, and [`advance`] moves the branches, all or none, if they have not moved in the meantime.
+//! [`BranchContent`] is the content of the branch, [`write_tree`] writes the objects of the new content,
+//! [`create_commit`] creates a commit of them, and [`update_branches`] moves the branches, all or none, if they have not
+//! moved in the meantime.
 //! Until then, nothing that was written is reachable: if the process is killed, the branch is at the old
 //! commit or at the new one. `remote` pushes.
 //!
@@ -27,9 +28,9 @@ mod objects;
 mod pack;
 mod remote;
 
-pub use advance::{Update, advance, not_checked_out, tip};
+pub use advance::{Update, find_tip, not_checked_out, update_branches};
 pub use base::BranchContent;
-pub use commit::{Commit, Identity, commit};
+pub use commit::{Commit, Identity, create_commit};
 pub use folder::Folder;
 pub use layout::{BranchContents, Built, Layout};
 pub use names::{check_local_names, find_excluding};
@@ -58,7 +59,7 @@ impl fmt::Display for Name {
 #[non_exhaustive]
 pub enum Error {
     /// The branch contains files that federate did not write.
-    #[error("{}", foreign::refusal(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --branch-path"))]
+    #[error("{}", foreign::explain_foreign_files(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --branch-path"))]
     NotOwned {
         /// The branch.
         name: Name,
@@ -104,7 +105,7 @@ pub enum Error {
     /// The names of two branches exclude each other.
     #[error(
         "git cannot store branch `{branch}` together with branch `{other}`{}, because one name is a folder of the other: \
-         choose another name, or delete `{other}`{}", of_remote(.remote.as_deref()), deletion(.remote.as_deref(), .other)
+         choose another name, or delete `{other}`{}", of_remote(.remote.as_deref()), format_delete_command(.remote.as_deref(), .other)
     )]
     Excluded {
         /// The branch.
@@ -147,7 +148,7 @@ fn of_remote(remote: Option<&str>) -> String {
 }
 
 /// The command that deletes a branch.
-fn deletion(remote: Option<&str>, branch: &str) -> String {
+fn format_delete_command(remote: Option<&str>, branch: &str) -> String {
     match remote {
         Some(remote) => format!(" (`git push {remote} --delete {branch}`)"),
         None => format!(" (`git branch -D {branch}`)"),
@@ -156,12 +157,16 @@ fn deletion(remote: Option<&str>, branch: &str) -> String {
 
 /// Writes the objects of `tree` that the repository does not have. Returns the tree of the new commit, and
 /// what it changes; if nothing differs, writes nothing and returns the base's tree.
-pub fn build(repository: &Repository, base: &BranchContent, tree: &Tree) -> Result<(Oid, Summary), Error> {
-    let desired = objects::DesiredTree::of(tree)?;
-    let (summary, new) = compare::compare(repository, base, &desired)?;
+pub fn write_tree(
+    repository: &Repository,
+    base: &BranchContent,
+    tree: &Tree,
+) -> Result<(Oid, Summary), Error> {
+    let desired = objects::DesiredTree::from_tree(tree)?;
+    let (summary, new) = compare::compare_trees(repository, base, &desired)?;
     if !summary.is_unchanged() {
-        pack::store(repository, &new)?;
+        pack::store_objects(repository, &new)?;
     }
-    let root = base.folder().put(repository, base.root(), desired.id())?;
+    let root = base.folder().replace_tree_in(repository, base.root(), desired.id())?;
     Ok((root, summary))
 }

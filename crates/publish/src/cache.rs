@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 const STALE: i64 = 30 * 24 * 3600;
 
 /// The content of a file; `None` if it cannot be read.
-pub fn read(path: &Path) -> Option<Vec<u8>> {
+pub fn read_file(path: &Path) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let mut bytes = Vec::new();
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Option<Vec<u8>> {
 
 /// Replaces a file, and removes stale ones in the same folder, which is created if it is missing. Only the user may read
 /// it.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     fs::create_dir_all(folder)?;
     let new = path.with_extension("new");
@@ -34,24 +34,24 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&new);
         return Err(error);
     }
-    remove_stale(folder, modified(path)?);
+    remove_stale(folder, modification_time(path)?);
     Ok(())
 }
 
 /// The name of the file about something, such as a folder.
-pub fn name(about: &[u8], extension: &str) -> PathBuf {
+pub fn file_name(about: &[u8], extension: &str) -> PathBuf {
     let digest = Sha256::digest(about);
     let short = digest.as_slice().first_chunk().copied().map_or(0, u128::from_be_bytes);
     format!("{short:032x}.{extension}").into()
 }
 
-fn modified(path: &Path) -> io::Result<i64> {
+fn modification_time(path: &Path) -> io::Result<i64> {
     Ok(fs::symlink_metadata(path)?.mtime())
 }
 
 fn remove_stale(folder: &Path, now: i64) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if modified(&entry.path()).is_ok_and(|then| now.saturating_sub(then) > STALE) {
+        if modification_time(&entry.path()).is_ok_and(|then| now.saturating_sub(then) > STALE) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -62,7 +62,7 @@ pub struct LockedFolder {
 #[non_exhaustive]
 pub enum Error {
     /// The folder contains files that federate did not write.
-    #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
+    #[error("{}", foreign::explain_foreign_files(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
     NotOwned {
         /// The folder.
         dir: PathBuf,
@@ -118,7 +118,7 @@ pub enum Error {
 }
 
 impl Error {
-    fn io<E: Into<io::Error>>(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
+    fn io_error<E: Into<io::Error>>(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { doing, path: path.into(), source: source.into() }
     }
 }
@@ -128,12 +128,12 @@ impl LockedFolder {
     ///
     /// An index of the folder is kept in `cache`, which is created if needed. Files that have not been modified since
     /// an earlier run wrote them are then not read again.
-    pub fn read(self, cache: Option<PathBuf>) -> Result<Folder, Error> {
+    pub fn read_plan(self, cache: Option<PathBuf>) -> Result<Folder, Error> {
         let dir = self.location.dir();
-        let root = self.location.open()?;
-        let name = cache::name(dir.as_os_str().as_encoded_bytes(), "index");
-        let index = || cache.map(|cache| StoredIndex::read(cache.join(name)));
-        let previous = || root.as_ref().map(|root| previous::read(root.as_fd(), &dir)).transpose();
+        let root = self.location.open_folder()?;
+        let name = cache::file_name(dir.as_os_str().as_encoded_bytes(), "index");
+        let index = || cache.map(|cache| StoredIndex::read_index(cache.join(name)));
+        let previous = || root.as_ref().map(|root| previous::read_plan(root.as_fd(), &dir)).transpose();
         let (previous, index) = rayon::join(previous, index);
         let previous = previous?.flatten();
         Ok(Folder { lock: self.lock, location: self.location, root, previous, index })
@@ -141,9 +141,9 @@ impl LockedFolder {
 }
 
 impl Folder {
-    /// [Locks](Self::lock) the folder at `path` and reads its plan.
-    pub fn open(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
-        Self::lock(path, keep, waiting)?.read(None)
+    /// [Locks](Self::lock_path) the folder at `path` and reads its plan.
+    pub fn lock_and_read(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
+        Self::lock_path(path, keep, waiting)?.read_plan(None)
     }
 
     /// Locks the folder at `path`, which need not exist.
@@ -151,33 +151,34 @@ impl Folder {
     /// It must not be, or contain, one of the folders in `keep`: the repo and the working directory. A
     /// symlink to a folder stands for that folder. If another process is publishing to the same folder, calls
     /// `waiting` and waits. Removes what a killed run left behind.
-    pub fn lock(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<LockedFolder, Error> {
-        let location = Location::resolve(path, keep)?;
-        let lock_path = location.beside("lock");
-        let lock = Lock::take(&lock_path, waiting).map_err(Error::io("lock", lock_path))?;
-        swap::recover(&location)?;
+    pub fn lock_path(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<LockedFolder, Error> {
+        let location = Location::resolve_path(path, keep)?;
+        let lock_path = location.path_beside("lock");
+        let lock = Lock::lock_file(&lock_path, waiting).map_err(Error::io_error("lock", lock_path))?;
+        swap::recover_killed_run(&location)?;
         Ok(LockedFolder { lock, location })
     }
 
     /// The plan in the folder; `None` if the folder is missing or empty.
-    pub fn previous(&self) -> Option<&Plan> {
+    pub fn previous_plan(&self) -> Option<&Plan> {
         self.previous.as_ref()
     }
 
     /// The manifest of an object for a cluster that an earlier run wrote.
-    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+    pub fn read_previous_manifest(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
         let root = self.root.as_ref()?.as_fd();
-        previous::text(root, &cluster_folder(cluster), &ObjectPath::of(object)).map(Into::into)
+        previous::read_manifest(root, &cluster_folder(cluster), &ObjectPath::of_object(object))
+            .map(Into::into)
     }
 
     /// Replaces the content of the folder by `tree`. If nothing differs, nothing is written.
-    pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
+    pub fn publish_tree(self, tree: &Tree) -> Result<Summary, Error> {
         self.publish_checked(tree, |_| Ok(()))
     }
 
-    /// Like [`publish`](Self::publish), unless `check` refuses the changes.
+    /// Like [`publish_tree`](Self::publish_tree), unless `check` refuses the changes.
     pub fn publish_checked<E: From<Error>>(
         self,
         tree: &Tree,
@@ -186,30 +187,31 @@ impl Folder {
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
         let index = self.index.as_ref().map(|stored| Index::new(stored, tree)).unwrap_or_default();
-        let compared = self.now()?;
+        let compared = self.file_system_time()?;
         let owned = Owned::new(self.previous.as_ref(), &index);
-        let comparison = compare::compare(&dir, root, tree, &owned)?;
-        let summary = comparison.summary();
+        let comparison = compare::compare_tree(&dir, root, tree, &owned)?;
+        let summary = comparison.to_summary();
         if let Some(root) = root.filter(|_| summary.is_unchanged()) {
             if comparison.has_read() {
-                Recorder { index: &index, compared, written: None }.record(root, &comparison);
+                Recorder { index: &index, compared, written: None }.record_tree(root, &comparison);
             }
             return Ok(summary);
         }
         check(&summary)?;
-        let written = self.replace(tree, &comparison).inspect_err(|_| {
+        let written = self.replace_content(tree, &comparison).inspect_err(|_| {
             // Removes leftovers if possible; the user needs the original error.
-            let _ = swap::recover(&self.location);
+            let _ = swap::recover_killed_run(&self.location);
         })?;
-        if let Ok(Some(root)) = self.location.open() {
-            Recorder { index: &index, compared, written: Some(written) }.record(root.as_fd(), &comparison);
+        if let Ok(Some(root)) = self.location.open_folder() {
+            Recorder { index: &index, compared, written: Some(written) }
+                .record_tree(root.as_fd(), &comparison);
         }
         Ok(summary)
     }
 
     /// Builds the tree and puts it in place. Returns a time between the two steps.
-    fn replace(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
-        stage::stage(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
+    fn replace_content(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
+        stage::stage_tree(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
         let written = self.next_tick()?;
         swap::put_in_place(&self.location, self.root.is_some())?;
         Ok(written)
@@ -218,10 +220,10 @@ impl Folder {
     /// Waits until the clock of the folder's file system moves on, so that the files just written are older than this
     /// time and can be recorded. Where it ticks more slowly than usual, the last files are read again by the next run.
     fn next_tick(&self) -> Result<Time, Error> {
-        let before = self.now()?;
+        let before = self.file_system_time()?;
         for _ in 0..if self.index.is_some() { 10 } else { 0 } {
             thread::sleep(Duration::from_millis(1));
-            let now = self.now()?;
+            let now = self.file_system_time()?;
             if now > before {
                 return Ok(now);
             }
@@ -230,7 +232,9 @@ impl Folder {
     }
 
     /// The time by the clock of the folder's file system.
-    fn now(&self) -> Result<Time, Error> {
-        self.lock.now().map_err(Error::io("set the time of", self.location.beside("lock")))
+    fn file_system_time(&self) -> Result<Time, Error> {
+        self.lock
+            .file_system_time()
+            .map_err(Error::io_error("set the time of", self.location.path_beside("lock")))
     }
 }

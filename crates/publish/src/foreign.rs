@@ -7,7 +7,12 @@ const SHOWN: usize = 5;
 
 /// Why `place` is refused: it contains foreign `files`, with or without a `plan` of federate. `instead` is
 /// the next step.
-pub(super) fn refusal(place: &dyn Display, files: &[String], plan: bool, instead: &str) -> String {
+pub(super) fn explain_foreign_files(
+    place: &dyn Display,
+    files: &[String],
+    plan: bool,
+    instead: &str,
+) -> String {
     let names: Vec<_> = files.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect();
     let more = match files.len().saturating_sub(SHOWN) {
         0 => String::new(),

@@ -21,7 +21,7 @@ pub(super) struct Lock {
 impl Lock {
     /// Locks the file at `path`, and creates it if needed. If another process holds it, calls `waiting` and
     /// waits.
-    pub(super) fn take(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
+    pub(super) fn lock_file(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
         Self::take_with_mode(path, 0o666, waiting)
     }
 
@@ -29,7 +29,7 @@ impl Lock {
     pub(super) fn take_with_mode(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
         let mut waiting = Some(waiting);
         loop {
-            let file = open(path, mode)?;
+            let file = open_file(path, mode)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -48,7 +48,7 @@ impl Lock {
     }
 
     /// What the previous holder was doing when it was killed; empty otherwise.
-    pub(super) fn leftover(&mut self) -> io::Result<String> {
+    pub(super) fn read_note(&mut self) -> io::Result<String> {
         let mut text = String::new();
         self.file.rewind()?;
         self.file.read_to_string(&mut text)?;
@@ -56,12 +56,12 @@ impl Lock {
     }
 
     /// Records what the holder is about to do.
-    pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
-        self.write(text.as_bytes())
+    pub(super) fn write_note(&mut self, text: &str) -> io::Result<()> {
+        self.replace_content(text.as_bytes())
     }
 
     /// The time by the clock of the file's file system: seconds and nanoseconds.
-    pub(super) fn now(&self) -> io::Result<(i64, u32)> {
+    pub(super) fn file_system_time(&self) -> io::Result<(i64, u32)> {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         rustix::fs::futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
         let meta = self.file.metadata()?;
@@ -74,26 +74,26 @@ impl Lock {
     }
 
     /// Replaces the content of the file, and forces it to the disk.
-    pub(super) fn fill(&mut self, contents: &[u8]) -> io::Result<()> {
-        self.write(contents)?;
+    pub(super) fn write_and_sync(&mut self, contents: &[u8]) -> io::Result<()> {
+        self.replace_content(contents)?;
         self.file.sync_all()
     }
 
-    fn write(&mut self, contents: &[u8]) -> io::Result<()> {
+    fn replace_content(&mut self, contents: &[u8]) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(contents)
     }
 
     /// Renames the file over the one at `to`.
-    pub(super) fn replace(mut self, to: &Path) -> io::Result<()> {
+    pub(super) fn rename_over(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
         self.moved = true;
         Ok(())
     }
 
     /// Renames the file to `to`, which must not exist.
-    pub(super) fn put(mut self, to: &Path) -> io::Result<()> {
+    pub(super) fn rename_to_new(mut self, to: &Path) -> io::Result<()> {
         match rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => self.moved = true,
             // Fallback for file systems without that operation: two names for a moment.
@@ -106,7 +106,7 @@ impl Lock {
 
 /// Opens the file at `path`, and creates it if needed. A link is not followed, because it may come from an
 /// untrusted repo.
-fn open(path: &Path, mode: u32) -> io::Result<File> {
+fn open_file(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let odd = || io::Error::other("it is not a regular file; remove it");
     let file = match rustix::fs::open(path, flags, Mode::from_raw_mode(mode)) {

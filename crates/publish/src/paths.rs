@@ -33,39 +33,45 @@ pub struct ObjectPath {
 
 impl ObjectPath {
     /// The path of an object.
-    pub fn of(object: &ObjectRef) -> Self {
+    pub fn of_object(object: &ObjectRef) -> Self {
         let namespace = match &object.namespace {
-            Some(namespace) => folder(namespace),
+            Some(namespace) => escape_folder_name(namespace),
             None => CLUSTER_SCOPED.to_owned(),
         };
-        let mut stem = escape(&object.kind.to_ascii_lowercase(), &['_', '.']);
+        let mut stem = percent_encode(&object.kind.to_ascii_lowercase(), &['_', '.']);
         if !object.group().is_empty() {
             stem.push('.');
-            stem.push_str(&escape(object.group(), &['_']));
+            stem.push_str(&percent_encode(object.group(), &['_']));
         }
         stem.push('_');
-        stem.push_str(&escape(&object.name, &[]));
-        Self { namespace: namespace.into(), file: fit(&stem, ".yaml").into() }
+        stem.push_str(&percent_encode(&object.name, &[]));
+        Self { namespace: namespace.into(), file: limit_length(&stem, ".yaml").into() }
     }
 }
 
 /// The folder of a cluster.
 pub fn cluster_folder(name: &str) -> String {
-    if name.eq_ignore_ascii_case(PLACEMENTS) { escape(name, &['.']) } else { folder(name) }
+    if name.eq_ignore_ascii_case(PLACEMENTS) {
+        percent_encode(name, &['.'])
+    } else {
+        escape_folder_name(name)
+    }
 }
 
 /// A folder name that is never hidden, never `..`, and never one with a special meaning here.
-fn folder(name: &str) -> String {
+fn escape_folder_name(name: &str) -> String {
     match name.chars().next() {
         // No other name contains a `%` without two hexadecimal digits after it.
         None => "%".to_owned(),
-        Some(first @ ('.' | '_')) => fit(&(percent(first) + &escape(&name[1..], &[])), ""),
-        Some(_) => fit(&escape(name, &[]), ""),
+        Some(first @ ('.' | '_')) => {
+            limit_length(&(percent_encode_char(first) + &percent_encode(&name[1..], &[])), "")
+        }
+        Some(_) => limit_length(&percent_encode(name, &[]), ""),
     }
 }
 
 /// Percent-encodes the characters that no file name can contain, and those in `also`.
-fn escape(text: &str, also: &[char]) -> String {
+fn percent_encode(text: &str, also: &[char]) -> String {
     let plain = |c: char| !(c.is_control() || matches!(c, '/' | '\\' | '%') || also.contains(&c));
     if text.chars().all(plain) {
         return text.to_owned();
@@ -74,17 +80,17 @@ fn escape(text: &str, also: &[char]) -> String {
         if plain(c) {
             out.push(c);
         } else {
-            out.push_str(&percent(c));
+            out.push_str(&percent_encode_char(c));
         }
         out
     })
 }
 
-fn percent(c: char) -> String {
-    hex(c.encode_utf8(&mut [0; 4]).as_bytes(), "%")
+fn percent_encode_char(c: char) -> String {
+    to_hex(c.encode_utf8(&mut [0; 4]).as_bytes(), "%")
 }
 
-fn hex(bytes: &[u8], before_each: &str) -> String {
+fn to_hex(bytes: &[u8], before_each: &str) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         // Writing to a string cannot fail.
         let _ = write!(out, "{before_each}{byte:02X}");
@@ -93,11 +99,11 @@ fn hex(bytes: &[u8], before_each: &str) -> String {
 }
 
 /// Joins `stem` and `suffix`, and cuts the stem if the result would be too long.
-fn fit(stem: &str, suffix: &str) -> String {
+fn limit_length(stem: &str, suffix: &str) -> String {
     if stem.len() + suffix.len() <= LONGEST_NAME {
         return format!("{stem}{suffix}");
     }
-    let digest = hex(&Sha256::digest(stem)[..16], "").to_ascii_lowercase();
+    let digest = to_hex(&Sha256::digest(stem)[..16], "").to_ascii_lowercase();
     let kept = LONGEST_NAME - suffix.len() - digest.len() - 2;
     format!("{}%~{digest}{suffix}", &stem[..stem.floor_char_boundary(kept)])
 }
@@ -117,7 +123,7 @@ mod tests {
     }
 
     fn path(object: &ObjectRef) -> String {
-        let place = ObjectPath::of(object);
+        let place = ObjectPath::of_object(object);
         format!("{}/{}", place.namespace, place.file)
     }
 
@@ -156,15 +162,16 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_stay_apart() {
-        let long =
-            |last: &str| ObjectPath::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
+        let long = |last: &str| {
+            ObjectPath::of_object(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))))
+        };
         assert!(long("a").file.len() <= 255);
         assert!(long("a").file.ends_with(".yaml"));
         assert_ne!(long("a"), long("b"));
         assert_eq!(long("a"), long("a"));
         let exact = object("v1", "Secret", None, &"x".repeat(255 - "secret_.yaml".len()));
-        assert_eq!(ObjectPath::of(&exact).file.len(), 255);
-        assert!(!ObjectPath::of(&exact).file.contains('%'));
+        assert_eq!(ObjectPath::of_object(&exact).file.len(), 255);
+        assert!(!ObjectPath::of_object(&exact).file.contains('%'));
     }
 
     proptest! {
@@ -177,8 +184,8 @@ mod tests {
                 object(&format!("{}/v1", group.replace('/', "-")), kind, namespace.as_deref(), name)
             };
             let (a, b) = (of(&a), of(&b));
-            prop_assert_eq!(a == b, ObjectPath::of(&a) == ObjectPath::of(&b));
-            for part in [ObjectPath::of(&a).namespace, ObjectPath::of(&a).file] {
+            prop_assert_eq!(a == b, ObjectPath::of_object(&a) == ObjectPath::of_object(&b));
+            for part in [ObjectPath::of_object(&a).namespace, ObjectPath::of_object(&a).file] {
                 prop_assert!(!part.is_empty() && !part.starts_with('.') && part.len() <= 255);
                 prop_assert!(!part.contains(['/', '\0']));
             }

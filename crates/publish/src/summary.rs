@@ -36,7 +36,7 @@ impl Summary {
     }
 
     /// The files that go, for the guard of deletions.
-    pub fn deletions(&self) -> impl Iterator<Item = ClusterDeletions> + '_ {
+    pub fn cluster_deletions(&self) -> impl Iterator<Item = ClusterDeletions> + '_ {
         self.clusters.iter().map(|cluster| ClusterDeletions {
             cluster: cluster.cluster.clone(),
             deleted: cluster.removed.clone(),

@@ -73,12 +73,13 @@ impl File {
 impl Tree {
     /// Lays out manifests with `placements`, the text of the plan.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
-        let mut placed: Vec<_> = manifests.into_par_iter().map(|m| (ObjectPath::of(&m.object), m)).collect();
+        let mut placed: Vec<_> =
+            manifests.into_par_iter().map(|m| (ObjectPath::of_object(&m.object), m)).collect();
         placed.par_sort_by(|a, b| a.0.cmp(&b.0));
         let laid = |(number, (place, manifest))| File(Arc::new(FileContent { place, manifest, number }));
         let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
         let files = lay_out(&distinct, |file| (&file.0.place, file.0.manifest.clusters.iter(), file.clone()));
-        match collision(&files) {
+        match find_collision(&files) {
             Some(collision) => Err(Box::new(collision)),
             None => Ok(Self { placements, files, distinct }),
         }
@@ -86,7 +87,7 @@ impl Tree {
 
     /// The part for one cluster or the host, with the text of its own plan.
     #[must_use]
-    pub fn part(&self, cluster: &str, placements: String) -> Self {
+    pub fn for_cluster(&self, cluster: &str, placements: String) -> Self {
         let files = self.files.get_key_value(&*cluster_folder(cluster));
         let files = files.map(|(folder, files)| (Arc::clone(folder), files.clone())).into_iter().collect();
         Self { placements, files, distinct: self.distinct.clone() }
@@ -110,7 +111,7 @@ impl Tree {
 
 /// The names of all files that a plan accounts for; federate wrote no others.
 pub(super) fn files_of_plan(plan: &Plan) -> Folders<Arc<str>> {
-    let placed = plan.placements.par_iter().map(|row| (ObjectPath::of(&row.object), row));
+    let placed = plan.placements.par_iter().map(|row| (ObjectPath::of_object(&row.object), row));
     let mut placed: Vec<_> = placed.collect();
     placed.par_sort_by(|a, b| a.0.cmp(&b.0));
     lay_out(&placed, |(place, row)| {
@@ -156,7 +157,7 @@ where
 
 type ByCluster<'a, T> = BTreeMap<&'a str, Namespaces<T>>;
 
-fn collision(folders: &Folders<File>) -> Option<Collision> {
+fn find_collision(folders: &Folders<File>) -> Option<Collision> {
     for (cluster, namespaces) in folders {
         for (namespace, files) in namespaces {
             let Some((first, second)) =

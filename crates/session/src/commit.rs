@@ -134,33 +134,34 @@ impl Commit<'_> {
         open: &mut impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
     ) -> Result<Result<Committed, branch::Error>, Error<E>> {
         let theirs = match self.remote {
-            Some(remote) => remote.branches(repository, &self.layout.glob())?,
+            Some(remote) => remote.fetch_branches(repository, &self.layout.to_glob())?,
             None => RemoteBranches::default(),
         };
         let tip = |branch: &str| match self.remote {
-            Some(remote) => remote.base(repository, branch, theirs.tips.get(branch).copied()),
-            None => branch::tip(repository, branch),
+            Some(remote) => remote.find_base(repository, branch, theirs.tips.get(branch).copied()),
+            None => branch::find_tip(repository, branch),
         };
-        branch::not_checked_out(repository, &self.layout.home())?;
-        self.check_names(repository, &theirs, [self.layout.home()])?;
+        branch::not_checked_out(repository, &self.layout.host_branch())?;
+        self.check_names(repository, &theirs, [self.layout.host_branch()])?;
         let home = self.layout.read_home(repository, tip)?;
-        let (session, provenance) = open(home.previous()).map_err(Error::Open)?;
+        let (session, provenance) = open(home.previous_plan()).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(Committed { session, outcome: CommitOutcome::Errors }));
         }
         let clusters = self.affected(session.plan(), &home);
         if self.layout.is_spread() {
-            let branches = clusters.iter().map(|cluster| self.layout.branch(cluster));
+            let branches = clusters.iter().map(|cluster| self.layout.branch_of_cluster(cluster));
             self.check_names(repository, &theirs, branches.collect::<Result<Vec<_>, _>>()?)?;
         }
-        let bases = self.layout.read(repository, home, &clusters, tip)?;
-        let manifests =
-            session.rendering().with_retained(|object, cluster| bases.earlier(repository, object, cluster));
+        let bases = self.layout.read_branches(repository, home, &clusters, tip)?;
+        let manifests = session
+            .rendering()
+            .with_retained(|object, cluster| bases.read_previous_manifest(repository, object, cluster));
         let plan = previous::write(session.plan());
         let trailers = provenance.trailers(&plan);
         let tree = Tree::new(plan, manifests)?;
-        let built = bases.build(repository, self.layout, &tree, session.plan())?;
-        let deletions: Deletions = built.iter().flat_map(|built| built.summary.deletions()).collect();
+        let built = bases.write_trees(repository, self.layout, &tree, session.plan())?;
+        let deletions: Deletions = built.iter().flat_map(|built| built.summary.cluster_deletions()).collect();
         if let Some(excess) = deletions.exceeding(session.prune_limit(self.prune_limit), |_| true) {
             return Ok(Ok(Committed { session, outcome: CommitOutcome::Refused(excess) }));
         }
@@ -192,7 +193,7 @@ impl Commit<'_> {
     /// The clusters that receive objects now or did before.
     fn affected(&self, plan: &Plan, home: &BranchContent) -> BTreeSet<String> {
         let mut names = plan.clusters();
-        names.extend(home.previous().into_iter().flat_map(Plan::clusters));
+        names.extend(home.previous_plan().into_iter().flat_map(Plan::clusters));
         let receiving = names
             .into_iter()
             .map(AsRef::<str>::as_ref)
@@ -212,41 +213,41 @@ impl Commit<'_> {
             branch::not_checked_out(repository, &built.branch)?;
         }
         let commits = built.iter().any(|built| built.tree.is_some());
-        let identity = commits.then(|| Identity::of(repository, self.author)).transpose()?;
+        let identity = commits.then(|| Identity::read_identity(repository, self.author)).transpose()?;
         let (mut branches, mut pushes, mut moves) = (Vec::new(), Vec::new(), Vec::new());
         for built in built {
             let commit = match (built.tree, &identity) {
                 (Some(tree), Some(identity)) => {
                     let message = message(&built);
                     let commit = branch::Commit { tree, parent: built.base, identity, message: &message };
-                    Some(branch::commit(repository, &commit)?)
+                    Some(branch::create_commit(repository, &commit)?)
                 }
                 _ => None,
             };
-            let tip_here = branch::tip(repository, &built.branch)?;
+            let tip_here = branch::find_tip(repository, &built.branch)?;
             if let Some(to) = commit.or(built.base) {
                 let remotely = theirs.get(&built.branch).copied();
                 if self.remote.is_some() && remotely != Some(to) {
-                    pushes.push(built.update(remotely, to));
+                    pushes.push(built.to_update(remotely, to));
                 }
                 // Without a remote, the branch is where it was read; with a remote, the local branch may be
                 // behind.
                 let from = if self.remote.is_some() { tip_here } else { built.base };
                 if from != Some(to) {
-                    moves.push(built.update(from, to));
+                    moves.push(built.to_update(from, to));
                 }
             }
             branches.push(Branch::of(&built, commit));
         }
         if let Some(remote) = self.remote.filter(|_| !pushes.is_empty())
-            && remote.push(repository, &pushes)? == Pushed::Moved
+            && remote.push_updates(repository, &pushes)? == Pushed::Moved
         {
             return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
         }
         for branch in &mut branches {
             branch.pushed = pushes.iter().any(|push| push.branch == branch.branch);
         }
-        branch::advance(repository, &moves, "federate commit")?;
+        branch::update_branches(repository, &moves, "federate commit")?;
         Ok(branches)
     }
 }

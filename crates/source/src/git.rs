@@ -44,7 +44,7 @@ pub use signers::Signers;
 #[non_exhaustive]
 pub enum Error {
     /// The folder is not in a git repository.
-    #[error("{} is not in a git repository{}", .folder.display(), reason(.why))]
+    #[error("{} is not in a git repository{}", .folder.display(), format_reason(.why))]
     NoRepository {
         /// The folder.
         folder: PathBuf,
@@ -95,7 +95,7 @@ pub enum Error {
     },
 }
 
-fn reason(text: &str) -> String {
+fn format_reason(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
@@ -124,8 +124,8 @@ pub struct GitLocation {
 impl GitLocation {
     /// Opens the repository, if libgit2 can read its packs safely.
     pub fn open(&self) -> Result<Repository, Error> {
-        let repository = self.open_again().map_err(|e| self.unreadable(&e))?;
-        packs::check(&repository.commondir().join("objects"))
+        let repository = self.open_again().map_err(|e| self.to_unreadable(&e))?;
+        packs::check_objects(&repository.commondir().join("objects"))
             .map_err(|why| Error::Unreadable { repository: self.shown().to_owned(), why })?;
         Ok(repository)
     }
@@ -139,7 +139,7 @@ impl GitLocation {
     pub fn is_outside_of_commit(&self) -> bool {
         let contains = |repository: &Repository| {
             let commit = repository.head()?.peel_to_commit()?;
-            resolve::holds(repository, commit.id(), &self.prefix)
+            resolve::contains_path(repository, commit.id(), &self.prefix)
         };
         !self.prefix.is_empty()
             && self.open().is_ok_and(|repository| contains(&repository).is_ok_and(|held| !held))
@@ -150,7 +150,7 @@ impl GitLocation {
         self.work_tree.as_ref().unwrap_or(&self.git_dir)
     }
 
-    fn unreadable(&self, error: &git2::Error) -> Error {
+    fn to_unreadable(&self, error: &git2::Error) -> Error {
         Error::Unreadable { repository: self.shown().to_owned(), why: error.message().to_owned() }
     }
 }
@@ -179,15 +179,15 @@ impl Revision {
     pub fn open(place: GitLocation, resolved: &Resolved) -> Result<Self, Error> {
         let repository = place.open()?;
         let commit = resolved.commit;
-        let root = tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
+        let root = find_folder_tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
             ErrorCode::NotFound if !place.prefix.is_empty() => {
                 let (rev, embedded) = (resolved.rev.clone(), place.embedded);
                 let repository = place.shown().to_owned();
                 Error::NoFolder { rev, repository, folder: place.prefix.clone(), embedded }
             }
-            _ => place.unreadable(&e),
+            _ => place.to_unreadable(&e),
         })?;
-        let whole = tree(&repository, commit, "").map_err(|e| place.unreadable(&e))?;
+        let whole = find_folder_tree(&repository, commit, "").map_err(|e| place.to_unreadable(&e))?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
         let (links, submodules) = (link::Links::default(), BTreeSet::new());
         let alternates = Vec::new();
@@ -196,10 +196,11 @@ impl Revision {
 
     /// Also reads submodules, as folders, whose commits the user's clone has.
     pub fn with_local_submodules(self) -> Result<Self, Error> {
-        let repository = self.place.open_again().map_err(|e| self.place.unreadable(&e))?;
+        let repository = self.place.open_again().map_err(|e| self.place.to_unreadable(&e))?;
         let alternates = find_submodule_objects(&repository.commondir().join("modules"));
         for objects in &alternates {
-            packs::check(objects).map_err(|why| Error::Unreadable { repository: objects.clone(), why })?;
+            packs::check_objects(objects)
+                .map_err(|why| Error::Unreadable { repository: objects.clone(), why })?;
         }
         // The handles that are idle do not know the alternates.
         Ok(Self { alternates, idle: Mutex::default(), ..self })
@@ -222,7 +223,10 @@ impl Revision {
     }
 
     /// Runs with a repository handle of this thread's own.
-    fn with<T>(&self, run: impl FnOnce(&Repository) -> Result<T, git2::Error>) -> Result<T, String> {
+    fn with_repository<T>(
+        &self,
+        run: impl FnOnce(&Repository) -> Result<T, git2::Error>,
+    ) -> Result<T, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
@@ -242,7 +246,7 @@ impl Revision {
         Ok(repository)
     }
 
-    fn object(&self, repository: &Repository, path: &str) -> Result<Oid, git2::Error> {
+    fn find_object(&self, repository: &Repository, path: &str) -> Result<Oid, git2::Error> {
         // Links may lead to the rest of the repository.
         let (root, below) = match path.strip_prefix('/') {
             Some(path) => (self.whole, path),
@@ -260,14 +264,14 @@ impl Revision {
             None => below.split('/').try_fold(root, |folder, name| {
                 let tree = find_tree(repository, folder)?;
                 let entry = tree.get_path(Path::new(name))?;
-                let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
+                let submodule = self.submodule_tree(repository, entry.filemode(), entry.id())?;
                 Ok(submodule.unwrap_or_else(|| entry.id()))
             }),
         }
     }
 
     /// The target of a link, which may be anywhere in the repository.
-    fn link(&self, repository: &Repository, path: &str, link: Oid) -> EntryKind {
+    fn resolve_link(&self, repository: &Repository, path: &str, link: Oid) -> EntryKind {
         let prefix = self.place.prefix.as_str();
         let from_root = match path.strip_prefix('/') {
             Some(path) => path.to_owned(),
@@ -280,7 +284,7 @@ impl Revision {
             Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/').to_owned(),
             _ => format!("/{to}"),
         };
-        match self.links.kind(repository, self.whole, &from_root, link) {
+        match self.links.resolve_kind(repository, self.whole, &from_root, link) {
             EntryKind::LinkToFile(to) => EntryKind::LinkToFile(from_folder(to)),
             EntryKind::LinkToFolder(to) => EntryKind::LinkToFolder(from_folder(to)),
             kind => kind,
@@ -288,7 +292,12 @@ impl Revision {
     }
 
     /// The tree of a submodule, if it is one that is read.
-    fn submodule(&self, repository: &Repository, mode: i32, id: Oid) -> Result<Option<Oid>, git2::Error> {
+    fn submodule_tree(
+        &self,
+        repository: &Repository,
+        mode: i32,
+        id: Oid,
+    ) -> Result<Option<Oid>, git2::Error> {
         let is_here = || !self.alternates.is_empty() && repository.odb().is_ok_and(|odb| odb.exists(id));
         if mode != SUBMODULE || !(self.submodules.contains(&id) || is_here()) {
             return Ok(None);
@@ -311,7 +320,7 @@ fn find_tree(repository: &Repository, id: Oid) -> Result<Tree<'_>, git2::Error> 
 }
 
 /// The tree of a folder in a commit.
-fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2::Error> {
+fn find_folder_tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2::Error> {
     let root = repository.find_commit(commit)?.tree()?;
     if prefix.is_empty() {
         return Ok(root.id());
@@ -325,13 +334,13 @@ fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2:
 
 impl Source for Revision {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
-        self.with(|repository| {
-            let tree = find_tree(repository, self.object(repository, folder)?)?;
+        self.with_repository(|repository| {
+            let tree = find_tree(repository, self.find_object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
             let mut known = Vec::with_capacity(tree.len());
             for entry in &tree {
                 let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
-                let submodule = self.submodule(repository, entry.filemode(), entry.id())?;
+                let submodule = self.submodule_tree(repository, entry.filemode(), entry.id())?;
                 let path = if folder.is_empty() || folder == "/" {
                     format!("{folder}{name}")
                 } else {
@@ -347,7 +356,7 @@ impl Source for Revision {
                     }
                     TREE => EntryKind::Folder,
                     SUBMODULE if submodule.is_some() => EntryKind::Folder,
-                    LINK => self.link(repository, &path, entry.id()),
+                    LINK => self.resolve_link(repository, &path, entry.id()),
                     SUBMODULE => EntryKind::Submodule,
                     _ => EntryKind::File,
                 };
@@ -360,8 +369,8 @@ impl Source for Revision {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let read = self.with(|repository| {
-            let oid = self.object(repository, path)?;
+        let read = self.with_repository(|repository| {
+            let oid = self.find_object(repository, path)?;
             let odb = repository.odb()?;
             let (size, _) = odb.read_header(oid)?;
             if size as u64 > MAX_FILE_BYTES {
@@ -434,6 +443,6 @@ pub fn is_modified(place: &GitLocation) -> Result<bool, Error> {
     if !place.prefix.is_empty() {
         options.pathspec(&place.prefix).disable_pathspec_match(true);
     }
-    let statuses = repository.statuses(Some(&mut options)).map_err(|e| place.unreadable(&e))?;
+    let statuses = repository.statuses(Some(&mut options)).map_err(|e| place.to_unreadable(&e))?;
     Ok(!statuses.is_empty())
 }

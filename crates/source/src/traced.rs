@@ -53,11 +53,11 @@ impl<'s> TracedSource<'s> {
     /// What has been read.
     pub fn trace(&self) -> SourceTrace {
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        let digest = digest(reads.values());
+        let digest = compute_digest(reads.values());
         SourceTrace { reads: reads.keys().cloned().collect(), digest }
     }
 
-    fn note(&self, read: Read, answer: Digest) {
+    fn record_read(&self, read: Read, answer: Digest) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let known = reads.entry(read).or_insert(answer);
         if *known != answer {
@@ -69,13 +69,13 @@ impl<'s> TracedSource<'s> {
 impl Source for TracedSource<'_> {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
         let answer = self.source.list(folder);
-        self.note(Read::Folder(folder.to_owned()), of_folder(&answer));
+        self.record_read(Read::Folder(folder.to_owned()), of_folder(&answer));
         answer
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let answer = self.source.read(path);
-        self.note(Read::File(path.to_owned()), of_file(&answer));
+        self.record_read(Read::File(path.to_owned()), of_file(&answer));
         answer
     }
 }
@@ -88,11 +88,11 @@ impl SourceTrace {
             Read::File(path) => of_file(&source.read(path)),
         };
         let answers: Vec<Digest> = self.reads.par_iter().map(ask).collect();
-        digest(answers.iter()) == self.digest
+        compute_digest(answers.iter()) == self.digest
     }
 }
 
-fn digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
+fn compute_digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
     let mut sha = Sha256::new();
     answers.for_each(|answer| sha.update(answer));
     sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -100,7 +100,7 @@ fn digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
 
 fn of_folder(answer: &Result<Vec<Entry>, String>) -> Digest {
     let mut parts: Vec<(u8, &str, &str)> = match answer {
-        Ok(entries) => entries.iter().map(|entry| tagged(&entry.name, &entry.kind)).collect(),
+        Ok(entries) => entries.iter().map(|entry| to_tagged_parts(&entry.name, &entry.kind)).collect(),
         Err(why) => vec![(b'!', "", why)],
     };
     parts.sort_unstable();
@@ -123,7 +123,7 @@ fn of_file(answer: &Result<Vec<u8>, String>) -> Digest {
     Sha256::new().chain_update([tag]).chain_update(bytes).finalize().into()
 }
 
-fn tagged<'e>(name: &'e str, kind: &'e EntryKind) -> (u8, &'e str, &'e str) {
+fn to_tagged_parts<'e>(name: &'e str, kind: &'e EntryKind) -> (u8, &'e str, &'e str) {
     let (tag, rest): (u8, &str) = match kind {
         EntryKind::File => (b'f', ""),
         EntryKind::Folder => (b'd', ""),

@@ -17,13 +17,13 @@ pub(crate) type MissingEntries = BTreeMap<String, Vec<Entry>>;
 /// What git tracks below `root`, but is not there.
 pub(crate) fn find_missing_entries(root: &Path) -> MissingEntries {
     let mut missing = MissingEntries::new();
-    let Ok(location) = GitLocation::of(root) else { return missing };
+    let Ok(location) = GitLocation::discover_around(root) else { return missing };
     let Some(work_tree) = &location.work_tree else { return missing };
     let Ok(bytes) = fs::read(location.git_dir.join("index")) else { return missing };
     let mut folders = BTreeSet::new();
     for skipped in read_skipped_entries(&bytes).unwrap_or_default() {
         for path in paths_of(&location, &skipped) {
-            let Some(below) = below(&location.prefix, &path) else { continue };
+            let Some(below) = path_below(&location.prefix, &path) else { continue };
             let here = work_tree.join(&path);
             let (is_there, kind) = if skipped.is_submodule {
                 (fs::symlink_metadata(here.join(".git")).is_ok(), EntryKind::Submodule)
@@ -60,7 +60,7 @@ fn files_of(repository: &Repository, tree: Oid, mut add: impl FnMut(String)) -> 
 }
 
 /// A path relative to a folder.
-fn below(folder: &str, path: &str) -> Option<String> {
+fn path_below(folder: &str, path: &str) -> Option<String> {
     if folder.is_empty() {
         return Some(path.to_owned());
     }

@@ -35,7 +35,7 @@ impl WorkTree {
                 format!("cannot open the repo {}: {why}", root.display()),
             )
         };
-        let canonical = fs::canonicalize(root).map_err(|e| error(reason(&e)))?;
+        let canonical = fs::canonicalize(root).map_err(|e| error(describe_error(&e)))?;
         if !canonical.is_dir() {
             return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
         }
@@ -61,15 +61,15 @@ impl WorkTree {
     }
 
     /// The root of the git repository's work tree.
-    fn repository(&self) -> Option<&Path> {
-        let find = || GitLocation::of(&self.root).ok()?.work_tree;
+    fn repository_root(&self) -> Option<&Path> {
+        let find = || GitLocation::discover_around(&self.root).ok()?.work_tree;
         self.repository.get_or_init(find).as_deref()
     }
 
     /// A canonical path relative to the tree, or from the root of the git repository, unless it is outside of both.
-    fn within(&self, canonical: &Path) -> Option<String> {
+    fn path_within(&self, canonical: &Path) -> Option<String> {
         let inside = path_below(&self.root, canonical)
-            .or_else(|| Some(format!("/{}", path_below(self.repository()?, canonical)?)));
+            .or_else(|| Some(format!("/{}", path_below(self.repository_root()?, canonical)?)));
         // `.git` is not part of the work tree, and its content, such as credentials, must not be read.
         inside.filter(|path| path.split('/').all(|part| part != ".git"))
     }
@@ -87,28 +87,30 @@ impl WorkTree {
         self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder)
     }
 
-    fn kind(&self, path: &Path) -> EntryKind {
+    fn entry_kind(&self, path: &Path) -> EntryKind {
         match fs::symlink_metadata(path) {
-            Ok(meta) if meta.is_symlink() => self.link(path),
+            Ok(meta) if meta.is_symlink() => self.resolve_link(path),
             Ok(meta) if meta.is_dir() => EntryKind::Folder,
             Ok(meta) if meta.is_file() => EntryKind::File,
             Ok(_) => EntryKind::Special,
-            Err(e) => EntryKind::Unreadable(reason(&e)),
+            Err(e) => EntryKind::Unreadable(describe_error(&e)),
         }
     }
 
-    fn link(&self, path: &Path) -> EntryKind {
+    fn resolve_link(&self, path: &Path) -> EntryKind {
         let target = fs::read_link(path).map_or_else(|_| String::from("?"), |t| t.display().to_string());
         let canonical = match fs::canonicalize(path) {
             Ok(canonical) => canonical,
-            Err(e) => return EntryKind::Unreadable(format!("it links to `{target}`: {}", reason(&e))),
+            Err(e) => {
+                return EntryKind::Unreadable(format!("it links to `{target}`: {}", describe_error(&e)));
+            }
         };
-        match (self.within(&canonical), fs::metadata(&canonical)) {
+        match (self.path_within(&canonical), fs::metadata(&canonical)) {
             (None, _) => EntryKind::LinkOutside(target),
             (Some(to), Ok(meta)) if meta.is_dir() => EntryKind::LinkToFolder(to),
             (Some(to), Ok(meta)) if meta.is_file() => EntryKind::LinkToFile(to),
             (Some(_), Ok(_)) => EntryKind::Special,
-            (Some(_), Err(e)) => EntryKind::Unreadable(reason(&e)),
+            (Some(_), Err(e)) => EntryKind::Unreadable(describe_error(&e)),
         }
     }
 }
@@ -119,13 +121,13 @@ impl Source for WorkTree {
         let missing = self.missing_from(folder);
         let read = match (fs::read_dir(&path), missing) {
             (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
-            (read, _) => read.map_err(|e| reason(&e))?,
+            (read, _) => read.map_err(|e| describe_error(&e))?,
         };
         // The folder itself, from outside.
         let own = self.root.file_name().filter(|_| self.root.parent() == Some(&path));
         let mut entries = read
             .map(|entry| {
-                let entry = entry.map_err(|e| reason(&e))?;
+                let entry = entry.map_err(|e| describe_error(&e))?;
                 let name = entry.file_name();
                 let kind = match (name.to_str(), entry.file_type()) {
                     (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
@@ -134,7 +136,7 @@ impl Source for WorkTree {
                         EntryKind::LinkToFolder(String::new())
                     }
                     (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
-                    _ => self.kind(&entry.path()),
+                    _ => self.entry_kind(&entry.path()),
                 };
                 Ok(Entry { name: name.to_string_lossy().into_owned(), kind })
             })
@@ -149,11 +151,11 @@ impl Source for WorkTree {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let file = fs::File::open(self.file_path(path)).map_err(|e| reason(&e))?;
+        let file = fs::File::open(self.file_path(path)).map_err(|e| describe_error(&e))?;
         // With room for one byte more than the size, reading to the end allocates once.
         let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| reason(&e))?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| describe_error(&e))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
@@ -169,7 +171,7 @@ fn path_below(folder: &Path, canonical: &Path) -> Option<String> {
 }
 
 /// An IO error without the number of the system.
-fn reason(error: &io::Error) -> String {
+fn describe_error(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or folder".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

@@ -91,7 +91,7 @@ impl Opened {
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
             cache.cached = Some(Cached { session, version, inventory: None, accepted: false, repo: None });
         }
-        Ok((Self::Folder(tree, GitLocation::of(path).ok(), tip.clone()), tip))
+        Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
     }
 
     fn version(&self) -> Version {

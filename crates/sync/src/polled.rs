@@ -55,7 +55,7 @@ impl Round<'_> {
         let layout =
             self.spec.commit.as_ref().map(read::layout).transpose().map_err(|error| invalid(&error))?;
         let Advertised { tip, reference, branches } =
-            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+            remote.poll(&layout.map(|layout| layout.to_glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
         let of_repo = self.spec.inventory.is_repo();
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {

@@ -299,7 +299,7 @@ fn is_apply_set(text: &str) -> bool {
 
 /// The branches of a Sync, and the folder of them.
 pub fn layout(commit: &Commit) -> Result<Layout, branch::Error> {
-    Layout::parse(&commit.branch, branch::Folder::parse(&commit.path)?)
+    Layout::parse_pattern(&commit.branch, branch::Folder::parse_path(&commit.path)?)
 }
 
 #[cfg(test)]

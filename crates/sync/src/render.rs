@@ -96,7 +96,8 @@ impl Round<'_> {
             Address::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
         };
         let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
-        let remote = remote.map(|remote| remote.with(credentials.variables(), self.spec.timeout()));
+        let remote =
+            remote.map(|remote| remote.with_connection(credentials.variables(), self.spec.timeout()));
         let own = prune_limit(commit.prune_limit);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
         let run = commit::Commit {

@@ -68,7 +68,7 @@ impl Range {
             return exactly();
         }
         let failed = |error: git::Error| Fault::Failed(error.to_string());
-        let place = GitLocation::of(&args.repo).map_err(failed)?;
+        let place = GitLocation::discover_around(&args.repo).map_err(failed)?;
         let repository = place.open().map_err(failed)?;
         let tip = place.resolve(&repository, from).map_err(failed)?.commit;
         let later = match &self.to {
@@ -97,7 +97,7 @@ impl Range {
 pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), Fault> {
     let is_folder = |word: &str| Path::new(word).is_dir();
     let folder = words.iter().find(|word| is_folder(word)).cloned();
-    let place = GitLocation::of(Path::new(folder.as_deref().unwrap_or("."))).ok();
+    let place = GitLocation::discover_around(Path::new(folder.as_deref().unwrap_or("."))).ok();
     let repository = place.as_ref().and_then(|place| place.open().ok());
     let is_revision = |word: &str| {
         let known = |rev: &str| {
@@ -151,7 +151,8 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
 /// The default base: the default branch of the remote.
 pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
     let failed = |error: git::Error| Fault::Failed(error.to_string());
-    let repository = GitLocation::of(&args.repo).and_then(|place| place.open()).map_err(failed)?;
+    let repository =
+        GitLocation::discover_around(&args.repo).and_then(|place| place.open()).map_err(failed)?;
     git::default_branch(&repository).ok_or_else(|| {
         if !git::has_commits(&repository) {
             return Fault::Failed(

@@ -120,7 +120,9 @@ impl LiveArgs {
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
             finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
-        let repo = GitLocation::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
+        let repo = GitLocation::discover_around(&self.repo)
+            .ok()
+            .and_then(|place| Provenance::default().repo(&place));
         let paths = self.selection.paths_in(&self.repo);
         let repo = repo.map(|repo| repo.narrowed_to(&paths));
         let inventory = self.inventory.inventory(repo.as_ref(), &paths);
@@ -144,8 +146,11 @@ impl LiveArgs {
             if new.is_new {
                 check_output(&place, &self.repo)?;
             }
-            let written =
-                if new.is_new { file::create(&place, &new.text) } else { file::replace(&place, &new.text) };
+            let written = if new.is_new {
+                file::create_file(&place, &new.text)
+            } else {
+                file::replace_content(&place, &new.text)
+            };
             written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", place.display())))?;
         }
         Ok(())

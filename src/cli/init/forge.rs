@@ -40,7 +40,7 @@ const GITLAB_INCLUDED: &str = "ci/federate.gitlab-ci.yml";
 
 /// The workflow, unless the repository has one, or is not in git.
 pub(super) fn workflow(repo: &Path, choice: Option<ForgeChoice>) -> Workflow {
-    let place = GitLocation::of(repo).ok();
+    let place = GitLocation::discover_around(repo).ok();
     let Some((place, root)) = place.and_then(|place| Some((place.clone(), place.work_tree?))) else {
         let asked = choice.filter(|choice| *choice != ForgeChoice::None);
         let note = asked

@@ -33,7 +33,7 @@ pub(super) fn notes(repo: &Path, new: &[NewFile]) -> Vec<String> {
 
 /// The note about the nearest folder around the files that kustomize or Helm builds.
 fn built_by(folder: &Path, names: &[String]) -> Option<String> {
-    let place = GitLocation::of(folder).ok().and_then(|place| place.work_tree);
+    let place = GitLocation::discover_around(folder).ok().and_then(|place| place.work_tree);
     let folder = std::fs::canonicalize(folder).ok()?;
     // Outside of git, only the folder itself.
     let last = place.unwrap_or_else(|| folder.clone());
@@ -64,7 +64,7 @@ struct AppliedFolder {
 
 /// The notes about objects of Flux and Argo CD in the git repository whose folder contains the files.
 fn applied_by(repo: &Path, folder: &Path, names: &[String]) -> Vec<String> {
-    let place = GitLocation::of(folder).ok();
+    let place = GitLocation::discover_around(folder).ok();
     let (root, prefix) = match place.and_then(|place| Some((place.work_tree?, place.prefix))) {
         Some((root, prefix)) => (root, prefix),
         None => (PathBuf::from(repo), String::new()),

@@ -10,7 +10,7 @@ use super::{Members, Reader, Servers};
 use crate::cli::{cache, use_color};
 use federate_engine::actions::{Actions, Inventory, RepoRef};
 use federate_live::EarlyReads;
-use federate_publish::cache::name;
+use federate_publish::cache::file_name;
 use federate_repo::Source;
 use federate_session::{RunOutput, RunRecord, Session};
 use federate_source::SourceTrace;
@@ -76,7 +76,7 @@ impl Members<'_> {
             about.push(0);
             about.extend_from_slice(arg.as_encoded_bytes());
         }
-        let path = cache("runs")?.join(name(&about, "json"));
+        let path = cache("runs")?.join(file_name(&about, "json"));
         let program = env::current_exe().ok()?;
         let stat = fs::metadata(&program).ok()?;
         let mut sha = Sha256::new_with_prefix(about);

@@ -33,24 +33,24 @@ pub struct Update {
 }
 
 /// Moves the branches. If one has moved, or another process is moving it, none is moved.
-pub fn advance(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
+pub fn update_branches(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
     if updates.is_empty() {
         return Ok(());
     }
-    let mut lock = Lock::take(&repository.commondir().join(NOTE), || {})?;
-    for branch in lock.leftover()?.lines() {
-        unlock(repository, branch)?;
+    let mut lock = Lock::lock_file(&repository.commondir().join(NOTE), || {})?;
+    for branch in lock.read_note()?.lines() {
+        remove_stale_lock(repository, branch)?;
     }
     let names: Vec<&str> = updates.iter().map(|update| update.branch.as_str()).collect();
-    lock.note(&names.join("\n"))?;
+    lock.write_note(&names.join("\n"))?;
     let moved = carry_out(repository, updates, why);
-    lock.note("")?;
+    lock.write_note("")?;
     moved
 }
 
 /// Removes the lock of a branch that a killed run left; other processes release theirs soon.
-fn unlock(repository: &Repository, branch: &str) -> Result<(), Error> {
-    let path: PathBuf = repository.commondir().join(format!("{}.lock", full(branch)));
+fn remove_stale_lock(repository: &Repository, branch: &str) -> Result<(), Error> {
+    let path: PathBuf = repository.commondir().join(format!("{}.lock", to_ref_name(branch)));
     let mut left = PATIENCE;
     while fs::symlink_metadata(&path).is_ok() {
         if left.is_zero() {
@@ -69,7 +69,7 @@ fn unlock(repository: &Repository, branch: &str) -> Result<(), Error> {
 fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
     let mut transaction = repository.transaction()?;
     for update in updates {
-        let name = full(&update.branch);
+        let name = to_ref_name(&update.branch);
         transaction.lock_ref(&name).map_err(|e| {
             match (e.code(), check_local_names(repository, [&*update.branch])) {
                 (ErrorCode::Locked, _) => Error::Locked(update.branch.clone()),
@@ -77,7 +77,7 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
                 _ => Error::Git(e),
             }
         })?;
-        if tip(repository, &update.branch)? != update.from {
+        if find_tip(repository, &update.branch)? != update.from {
             return Err(Error::Moved(update.branch.clone()));
         }
         transaction.set_target(&name, update.to, None, why)?;
@@ -86,8 +86,8 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
 }
 
 /// The commit of a local branch.
-pub fn tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
-    match repository.find_reference(&full(branch)) {
+pub fn find_tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
+    match repository.find_reference(&to_ref_name(branch)) {
         Ok(reference) => Ok(Some(reference.peel_to_commit()?.id())),
         Err(e) if e.code() == ErrorCode::NotFound => Ok(None),
         Err(e) => Err(e.into()),
@@ -99,7 +99,7 @@ pub fn not_checked_out(repository: &Repository, branch: &str) -> Result<(), Erro
     let shows = |repository: &Repository| {
         let head = repository.find_reference("HEAD").ok();
         let target = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
-        !repository.is_bare() && target == Some(full(branch))
+        !repository.is_bare() && target == Some(to_ref_name(branch))
     };
     let names = repository.worktrees()?;
     let names = names.iter().filter_map(|name| name.ok().flatten());
@@ -112,6 +112,6 @@ pub fn not_checked_out(repository: &Repository, branch: &str) -> Result<(), Erro
     Ok(())
 }
 
-pub(super) fn full(branch: &str) -> String {
+pub(super) fn to_ref_name(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }

@@ -25,7 +25,7 @@ pub struct BranchContent {
 impl BranchContent {
     /// Reads the `folder` of `branch` in `commit`. A folder with files but without a plan of federate is
     /// refused.
-    pub fn read(
+    pub fn read_folder(
         repository: &Repository,
         branch: &str,
         folder: &Folder,
@@ -36,7 +36,7 @@ impl BranchContent {
         let Some(commit) = commit else { return Ok(base) };
         let root = repository.find_commit(commit)?.tree_id();
         base.root = Some(root);
-        let Some(oid) = folder.find(repository, root)? else { return Ok(base) };
+        let Some(oid) = folder.find_tree_in(repository, root)? else { return Ok(base) };
         base.tree = Some(oid);
         let tree = repository.find_tree(oid)?;
         let Ok(entry) = tree.get_path(Path::new(PLACEMENTS)) else {
@@ -57,7 +57,7 @@ impl BranchContent {
     }
 
     /// The plan of the previous run.
-    pub fn previous(&self) -> Option<&Plan> {
+    pub fn previous_plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
     }
 
@@ -67,8 +67,13 @@ impl BranchContent {
     }
 
     /// The previous manifest of an object for a cluster.
-    pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
-        let place = ObjectPath::of(object);
+    pub fn read_previous_manifest(
+        &self,
+        repository: &Repository,
+        object: &ObjectRef,
+        cluster: &str,
+    ) -> Option<Arc<str>> {
+        let place = ObjectPath::of_object(object);
         let path = format!("{}/{}/{}", cluster_folder(cluster), place.namespace, place.file);
         let tree = repository.find_tree(self.tree?).ok()?;
         let entry = tree.get_path(Path::new(&path)).ok()?;

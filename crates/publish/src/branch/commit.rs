@@ -17,7 +17,7 @@ pub struct Identity {
 impl Identity {
     /// The identity by git's own rules: its environment and configuration, or `federate` if neither names
     /// one. `author` (`Name <address>`) replaces the author.
-    pub fn of(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
+    pub fn read_identity(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
         let ask = |what: &str| {
             let git = Git::new(repository, "var").config("user.useConfigOnly", "true");
             git.arg(what).run()
@@ -71,9 +71,9 @@ pub struct Commit<'c> {
 }
 
 /// Creates the commit, signed if git's `commit.gpgSign` is set. Moves no branch.
-pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
+pub fn create_commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
     if commit.identity.signs {
-        return signed(repository, commit);
+        return create_signed_commit(repository, commit);
     }
     let mut text = format!("tree {}\n", commit.tree);
     if let Some(parent) = commit.parent {
@@ -86,7 +86,7 @@ pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error
 }
 
 /// Has git create the commit, because git knows the keys.
-fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
+fn create_signed_commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
     let mut git = Git::new(repository, "commit-tree").arg("-S").arg(commit.tree.to_string());
     if let Some(parent) = commit.parent {
         git = git.arg("-p").arg(parent.to_string());

@@ -28,7 +28,7 @@ struct Old {
 }
 
 /// The changes to the branch's folder, and the objects that may have to be written.
-pub(super) fn compare<'w>(
+pub(super) fn compare_trees<'w>(
     repository: &Repository,
     base: &BranchContent,
     desired: &'w DesiredTree<'_>,
@@ -36,11 +36,11 @@ pub(super) fn compare<'w>(
     let mut walk = Walk { repository, desired, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
     // The previous plan is only read if something differs.
     let differs = base.tree() != Some(desired.root.id);
-    let owned = base.previous().filter(|_| differs).map(files_of_plan).unwrap_or_default();
-    let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
+    let owned = base.previous_plan().filter(|_| differs).map(files_of_plan).unwrap_or_default();
+    let (clusters, plan_written) = walk.compare_root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
         walk.foreign.sort();
-        let plan = base.previous().is_some();
+        let plan = base.previous_plan().is_some();
         return Err(Error::NotOwned { name: base.name().clone(), foreign: walk.foreign, plan });
     }
     Ok((Summary { clusters, plan_written }, walk.new))
@@ -55,30 +55,30 @@ struct Walk<'r, 'w, 't> {
 }
 
 impl<'w> Walk<'_, 'w, '_> {
-    fn root(
+    fn compare_root(
         &mut self,
         old: Option<Oid>,
         owned: &Folders<Arc<str>>,
     ) -> Result<(Vec<ClusterSummary>, bool), Error> {
         let desired = self.desired;
-        let mut there = self.list(old.filter(|old| *old != desired.root.id))?;
+        let mut there = self.list_tree(old.filter(|old| *old != desired.root.id))?;
         let same = old == Some(desired.root.id);
         if !same {
-            self.write(ObjectType::Tree, desired.root.id, &desired.root.bytes);
+            self.add_new_object(ObjectType::Tree, desired.root.id, &desired.root.bytes);
         }
         let plan = there.remove(PLACEMENTS).map(|entry| entry.id);
         let plan_written = !same && plan != Some(desired.placements_id);
         if plan_written {
-            self.write(ObjectType::Blob, desired.placements_id, desired.placements.as_bytes());
+            self.add_new_object(ObjectType::Blob, desired.placements_id, desired.placements.as_bytes());
         }
         let mut summaries = Vec::new();
         for cluster in &desired.clusters {
             let old = if same {
                 Some(cluster.node.id)
             } else {
-                self.folder(there.remove(cluster.name), cluster.name)
+                self.expect_folder(there.remove(cluster.name), cluster.name)
             };
-            summaries.push(self.cluster(cluster, old, owned.get(cluster.name))?);
+            summaries.push(self.compare_cluster(cluster, old, owned.get(cluster.name))?);
         }
         for (name, entry) in there {
             match owned.get(name.as_str()).filter(|_| entry.folder) {
@@ -94,7 +94,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok((summaries, plan_written))
     }
 
-    fn cluster(
+    fn compare_cluster(
         &mut self,
         cluster: &'w Cluster<'_>,
         old: Option<Oid>,
@@ -105,13 +105,13 @@ impl<'w> Walk<'_, 'w, '_> {
             summary.unchanged = cluster.namespaces.iter().map(|namespace| namespace.files.len()).sum();
             return Ok(summary);
         }
-        self.write(ObjectType::Tree, cluster.node.id, &cluster.node.bytes);
-        let mut there = self.list(old)?;
+        self.add_new_object(ObjectType::Tree, cluster.node.id, &cluster.node.bytes);
+        let mut there = self.list_tree(old)?;
         for namespace in &cluster.namespaces {
             let path = format!("{}/{}", cluster.name, namespace.name);
-            let old = self.folder(there.remove(namespace.name), &path);
+            let old = self.expect_folder(there.remove(namespace.name), &path);
             let owned = owned.and_then(|owned| owned.get(namespace.name)).map_or(&[][..], Vec::as_slice);
-            self.namespace(&mut summary, &path, namespace, old, owned)?;
+            self.compare_namespace(&mut summary, &path, namespace, old, owned)?;
         }
         for (name, entry) in there {
             let path = format!("{}/{name}", cluster.name);
@@ -124,7 +124,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok(summary)
     }
 
-    fn namespace(
+    fn compare_namespace(
         &mut self,
         summary: &mut ClusterSummary,
         path: &str,
@@ -137,8 +137,8 @@ impl<'w> Walk<'_, 'w, '_> {
             return Ok(());
         }
         let desired = self.desired;
-        self.write(ObjectType::Tree, namespace.node.id, &namespace.node.bytes);
-        let mut there = self.list(old)?;
+        self.add_new_object(ObjectType::Tree, namespace.node.id, &namespace.node.bytes);
+        let mut there = self.list_tree(old)?;
         for file in namespace.files {
             let (Some(id), Some(text)) = (desired.blobs.get(file.number()), desired.texts.get(file.number()))
             else {
@@ -154,7 +154,7 @@ impl<'w> Walk<'_, 'w, '_> {
                 None => summary.created.push(format!("{path}/{}", file.name())),
             }
             if before.is_none_or(|entry| entry.id != *id) {
-                self.write(ObjectType::Blob, *id, text.as_bytes());
+                self.add_new_object(ObjectType::Blob, *id, text.as_bytes());
             }
         }
         self.classify_rest(summary, path, there, owned);
@@ -168,7 +168,7 @@ impl<'w> Walk<'_, 'w, '_> {
         tree: Oid,
         owned: &Namespaces<Arc<str>>,
     ) -> Result<(), Error> {
-        for (name, entry) in self.list(Some(tree))? {
+        for (name, entry) in self.list_tree(Some(tree))? {
             let path = format!("{}/{name}", summary.cluster);
             match owned.get(name.as_str()).filter(|_| entry.folder) {
                 Some(owned) => self.remove_namespace(summary, &path, entry.id, owned)?,
@@ -186,7 +186,7 @@ impl<'w> Walk<'_, 'w, '_> {
         tree: Oid,
         owned: &[Arc<str>],
     ) -> Result<(), Error> {
-        let there = self.list(Some(tree))?;
+        let there = self.list_tree(Some(tree))?;
         self.classify_rest(summary, path, there, owned);
         Ok(())
     }
@@ -207,7 +207,7 @@ impl<'w> Walk<'_, 'w, '_> {
     }
 
     /// The tree of an entry that is expected to be a folder.
-    fn folder(&mut self, entry: Option<Old>, path: &str) -> Option<Oid> {
+    fn expect_folder(&mut self, entry: Option<Old>, path: &str) -> Option<Oid> {
         let entry = entry?;
         if !entry.folder {
             self.foreign.push(path.to_owned());
@@ -215,7 +215,7 @@ impl<'w> Walk<'_, 'w, '_> {
         entry.folder.then_some(entry.id)
     }
 
-    fn list(&self, tree: Option<Oid>) -> Result<BTreeMap<String, Old>, Error> {
+    fn list_tree(&self, tree: Option<Oid>) -> Result<BTreeMap<String, Old>, Error> {
         let Some(tree) = tree else { return Ok(BTreeMap::new()) };
         let tree = self.repository.find_tree(tree)?;
         let old = |entry: git2::TreeEntry<'_>| {
@@ -225,7 +225,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok(tree.iter().map(old).collect())
     }
 
-    fn write(&mut self, kind: ObjectType, id: Oid, bytes: &'w [u8]) {
+    fn add_new_object(&mut self, kind: ObjectType, id: Oid, bytes: &'w [u8]) {
         if self.seen.insert(id) {
             self.new.push(New { kind, id, bytes });
         }

@@ -15,7 +15,7 @@ pub struct Folder(Vec<String>);
 
 impl Folder {
     /// Parses `a/b`, which must stay within the branch and avoid names reserved by git.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse_path(text: &str) -> Result<Self, Error> {
         let wrong = |why| Error::Folder { folder: text.to_owned(), why };
         let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         if text.starts_with('/') {
@@ -43,10 +43,10 @@ impl Folder {
     }
 
     /// The folder's tree within a root tree, if it exists.
-    pub(super) fn find(&self, repository: &Repository, root: Oid) -> Result<Option<Oid>, Error> {
+    pub(super) fn find_tree_in(&self, repository: &Repository, root: Oid) -> Result<Option<Oid>, Error> {
         let mut tree = root;
         for part in &self.0 {
-            match child(repository, tree, part)? {
+            match find_entry(repository, tree, part)? {
                 Some((oid, ObjectType::Tree)) => tree = oid,
                 Some(_) => {
                     let why = "the branch has a file with that name";
@@ -59,11 +59,16 @@ impl Folder {
     }
 
     /// The root tree with `folder` at this path, and everything else unchanged.
-    pub(super) fn put(&self, repository: &Repository, root: Option<Oid>, folder: Oid) -> Result<Oid, Error> {
+    pub(super) fn replace_tree_in(
+        &self,
+        repository: &Repository,
+        root: Option<Oid>,
+        folder: Oid,
+    ) -> Result<Oid, Error> {
         let mut around = vec![root];
         for part in self.0.iter().take(self.0.len().saturating_sub(1)) {
             let parent = around.last().copied().flatten();
-            let below = parent.map(|tree| child(repository, tree, part)).transpose()?.flatten();
+            let below = parent.map(|tree| find_entry(repository, tree, part)).transpose()?.flatten();
             around.push(below.map(|(oid, _)| oid));
         }
         let mut tree = folder;
@@ -77,7 +82,7 @@ impl Folder {
     }
 }
 
-fn child(repository: &Repository, tree: Oid, name: &str) -> Result<Option<(Oid, ObjectType)>, Error> {
+fn find_entry(repository: &Repository, tree: Oid, name: &str) -> Result<Option<(Oid, ObjectType)>, Error> {
     let tree = repository.find_tree(tree)?;
     let entry = tree.get_path(Path::new(name)).ok();
     Ok(entry.map(|entry| (entry.id(), entry.kind().unwrap_or(ObjectType::Any))))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use git2::{Branch, Oid, Repository};
 
-use super::{BranchContent, Error, Folder, Update, build};
+use super::{BranchContent, Error, Folder, Update, write_tree};
 use crate::summary::Summary;
 use crate::tree::Tree;
 use federate_dialect::{HOST, Memory, Plan};
@@ -42,9 +42,9 @@ pub struct Built {
 
 impl Layout {
     /// Parses a branch name; `{cluster}` in it requests one branch per cluster.
-    pub fn parse(pattern: &str, folder: Folder) -> Result<Self, Error> {
+    pub fn parse_pattern(pattern: &str, folder: Folder) -> Result<Self, Error> {
         let layout = Self { pattern: pattern.to_owned(), folder };
-        layout.branch(HOST)?;
+        layout.branch_of_cluster(HOST)?;
         Ok(layout)
     }
 
@@ -59,7 +59,7 @@ impl Layout {
     }
 
     /// The branch of a cluster.
-    pub fn branch(&self, cluster: &str) -> Result<String, Error> {
+    pub fn branch_of_cluster(&self, cluster: &str) -> Result<String, Error> {
         let branch = self.pattern.replace(CLUSTER, cluster);
         // As git: no leading `-`, not `HEAD`; `@` alone also means HEAD.
         let valid = branch != "@" && Branch::name_is_valid(&branch)?;
@@ -67,12 +67,12 @@ impl Layout {
     }
 
     /// The branch that holds the whole plan.
-    pub fn home(&self) -> String {
+    pub fn host_branch(&self) -> String {
         self.pattern.replace(CLUSTER, HOST)
     }
 
     /// A pattern with `*` that matches all branches.
-    pub fn glob(&self) -> String {
+    pub fn to_glob(&self) -> String {
         self.pattern.replace(CLUSTER, "*")
     }
 
@@ -82,12 +82,12 @@ impl Layout {
         repository: &Repository,
         tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
     ) -> Result<BranchContent, Error> {
-        let home = self.home();
-        BranchContent::read(repository, &home, &self.folder, tip(&home)?)
+        let home = self.host_branch();
+        BranchContent::read_folder(repository, &home, &self.folder, tip(&home)?)
     }
 
     /// Reads the branches of all `clusters`, by cluster; only that of the host if they share one.
-    pub fn read(
+    pub fn read_branches(
         &self,
         repository: &Repository,
         home: BranchContent,
@@ -96,9 +96,9 @@ impl Layout {
     ) -> Result<BranchContents, Error> {
         let mut bases = BTreeMap::new();
         for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HOST) {
-            let branch = self.branch(cluster)?;
+            let branch = self.branch_of_cluster(cluster)?;
             let at = tip(&branch)?;
-            bases.insert(cluster.clone(), BranchContent::read(repository, &branch, &self.folder, at)?);
+            bases.insert(cluster.clone(), BranchContent::read_folder(repository, &branch, &self.folder, at)?);
         }
         bases.insert(HOST.to_owned(), home);
         Ok(BranchContents(bases))
@@ -111,12 +111,17 @@ pub struct BranchContents(BTreeMap<String, BranchContent>);
 
 impl BranchContents {
     /// The previous manifest of an object for a cluster.
-    pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
-        self.0.get(cluster).or_else(|| self.0.get(HOST))?.earlier(repository, object, cluster)
+    pub fn read_previous_manifest(
+        &self,
+        repository: &Repository,
+        object: &ObjectRef,
+        cluster: &str,
+    ) -> Option<Arc<str>> {
+        self.0.get(cluster).or_else(|| self.0.get(HOST))?.read_previous_manifest(repository, object, cluster)
     }
 
     /// Writes the objects of all branches, and moves none.
-    pub fn build(
+    pub fn write_trees(
         &self,
         repository: &Repository,
         layout: &Layout,
@@ -127,14 +132,16 @@ impl BranchContents {
         for (cluster, base) in &self.0 {
             let part = match (layout.is_spread(), cluster.as_str()) {
                 (false, _) => None,
-                (true, HOST) => Some(tree.part(HOST, tree.placements().to_owned())),
-                (true, cluster) => Some(tree.part(cluster, previous::write(&of_cluster(plan, cluster)))),
+                (true, HOST) => Some(tree.for_cluster(HOST, tree.placements().to_owned())),
+                (true, cluster) => {
+                    Some(tree.for_cluster(cluster, previous::write(&of_cluster(plan, cluster))))
+                }
             };
             let part = part.as_ref().unwrap_or(tree);
             if part.files().is_empty() && base.commit().is_none() && cluster != HOST {
                 continue;
             }
-            let (root, summary) = build(repository, base, part)?;
+            let (root, summary) = write_tree(repository, base, part)?;
             let tree = Some(root).filter(|root| base.root() != Some(*root));
             let branch = base.name().branch.clone();
             built.push(Built { branch, base: base.commit(), tree, summary });
@@ -159,7 +166,7 @@ fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
 
 impl Built {
     /// The update that moves the branch to its new commit.
-    pub fn update(&self, from: Option<Oid>, to: Oid) -> Update {
+    pub fn to_update(&self, from: Option<Oid>, to: Oid) -> Update {
         Update { branch: self.branch.clone(), from, to }
     }
 }

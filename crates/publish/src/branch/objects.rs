@@ -44,18 +44,20 @@ pub(super) struct DesiredTree<'t> {
 }
 
 impl<'t> DesiredTree<'t> {
-    pub(super) fn of(tree: &'t Tree) -> Result<Self, Error> {
+    pub(super) fn from_tree(tree: &'t Tree) -> Result<Self, Error> {
         let texts: Vec<&str> = tree.distinct().iter().map(File::text).collect();
-        let blobs: Vec<Oid> =
-            texts.par_iter().map(|text| id(ObjectType::Blob, text.as_bytes())).collect::<Result<_, _>>()?;
+        let blobs: Vec<Oid> = texts
+            .par_iter()
+            .map(|text| compute_object_id(ObjectType::Blob, text.as_bytes()))
+            .collect::<Result<_, _>>()?;
         let clusters: Vec<_> = tree.files().iter().collect();
         let clusters: Vec<Cluster<'_>> = clusters
             .into_par_iter()
-            .map(|(name, files)| cluster(name, files, &blobs))
+            .map(|(name, files)| build_cluster(name, files, &blobs))
             .collect::<Result<_, _>>()?;
-        let placements_id = id(ObjectType::Blob, tree.placements().as_bytes())?;
+        let placements_id = compute_object_id(ObjectType::Blob, tree.placements().as_bytes())?;
         let folders = clusters.iter().map(|cluster| (cluster.name, cluster.node.id));
-        let root = node(folders, std::iter::once((PLACEMENTS, placements_id)))?;
+        let root = build_node(folders, std::iter::once((PLACEMENTS, placements_id)))?;
         Ok(Self { placements: tree.placements(), placements_id, texts, blobs, clusters, root })
     }
 
@@ -65,20 +67,24 @@ impl<'t> DesiredTree<'t> {
     }
 }
 
-fn cluster<'t>(name: &'t str, files: &'t Namespaces<File>, blobs: &[Oid]) -> Result<Cluster<'t>, Error> {
+fn build_cluster<'t>(
+    name: &'t str,
+    files: &'t Namespaces<File>,
+    blobs: &[Oid],
+) -> Result<Cluster<'t>, Error> {
     let namespaces: Vec<Namespace<'_>> = files
         .iter()
         .map(|(name, files)| {
             let entries = files.iter().filter_map(|file| Some((file.name(), *blobs.get(file.number())?)));
-            Ok(Namespace { name, node: node(std::iter::empty(), entries)?, files })
+            Ok(Namespace { name, node: build_node(std::iter::empty(), entries)?, files })
         })
         .collect::<Result<_, Error>>()?;
-    let node = node(namespaces.iter().map(|n| (n.name, n.node.id)), std::iter::empty())?;
+    let node = build_node(namespaces.iter().map(|n| (n.name, n.node.id)), std::iter::empty())?;
     Ok(Cluster { name, node, namespaces })
 }
 
 /// The tree of some folders and files. Git sorts folders as if their names ended in a slash.
-fn node<'n>(
+fn build_node<'n>(
     folders: impl Iterator<Item = (&'n str, Oid)>,
     files: impl Iterator<Item = (&'n str, Oid)>,
 ) -> Result<Node, Error> {
@@ -97,11 +103,11 @@ fn node<'n>(
         bytes.push(0);
         bytes.extend_from_slice(id.as_bytes());
     }
-    Ok(Node { id: id(ObjectType::Tree, &bytes)?, bytes })
+    Ok(Node { id: compute_object_id(ObjectType::Tree, &bytes)?, bytes })
 }
 
 /// The id of an object.
-fn id(kind: ObjectType, bytes: &[u8]) -> Result<Oid, Error> {
+fn compute_object_id(kind: ObjectType, bytes: &[u8]) -> Result<Oid, Error> {
     let mut hash = Sha1::new();
     hash.update(kind.str().as_bytes());
     hash.update(format!(" {}\0", bytes.len()).as_bytes());

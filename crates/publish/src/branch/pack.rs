@@ -18,7 +18,7 @@ use super::compare::New;
 const PACK_FROM: usize = 100;
 
 /// Stores the objects that the repository does not have.
-pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), Error> {
+pub(super) fn store_objects(repository: &Repository, objects: &[New<'_>]) -> Result<(), Error> {
     let odb = repository.odb()?;
     let missing = |new: &&New<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
     let new: Vec<&New<'_>> = objects.iter().filter(missing).collect();
@@ -28,7 +28,8 @@ pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), 
         }
         return Ok(());
     }
-    let packed: Vec<Vec<u8>> = new.par_iter().map(|object| packed(object)).collect::<Result<_, _>>()?;
+    let packed: Vec<Vec<u8>> =
+        new.par_iter().map(|object| encode_object(object)).collect::<Result<_, _>>()?;
     let count = u32::try_from(packed.len()).map_err(io::Error::other)?;
     let mut hash = Sha1::new();
     let mut writer = odb.packwriter()?;
@@ -59,7 +60,7 @@ fn force_to_disk(repository: &Repository, name: &str) -> Result<(), Error> {
 }
 
 /// An object in the format of packs: kind and size, then the compressed content.
-fn packed(object: &New<'_>) -> io::Result<Vec<u8>> {
+fn encode_object(object: &New<'_>) -> io::Result<Vec<u8>> {
     let kind: u8 = match object.kind {
         ObjectType::Commit => 1,
         ObjectType::Tree => 2,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use git2::{ErrorCode, Oid, Repository};
 
-use super::advance::{full, tip};
+use super::advance::{find_tip, to_ref_name};
 use super::{Error, Update, find_excluding};
 use federate_source::git::program::{self, Git};
 
@@ -48,11 +48,11 @@ impl Remote {
 
     /// Sets environment variables for `git`, and a time limit for each call of it.
     #[must_use]
-    pub fn with(self, variables: Vec<(String, OsString)>, timeout: Duration) -> Self {
+    pub fn with_connection(self, variables: Vec<(String, OsString)>, timeout: Duration) -> Self {
         Self { variables, timeout: Some(timeout), ..self }
     }
 
-    fn git<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
+    fn git_command<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
         let mut git = Git::new(repository, what);
         for (name, value) in &self.variables {
             git = git.env(name, value);
@@ -64,14 +64,15 @@ impl Remote {
     }
 
     /// The remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
-    pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<RemoteBranches, Error> {
-        self.exists(repository)?;
-        let mut git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
+    pub fn fetch_branches(&self, repository: &Repository, pattern: &str) -> Result<RemoteBranches, Error> {
+        self.check_exists(repository)?;
+        let mut git =
+            self.git_command(repository, "ls-remote").arg("--").arg(&self.address).arg(to_ref_name(pattern));
         // Branches that exclude those of the pattern: its folders, and what is below it.
         for folder in pattern.match_indices('/').filter_map(|(at, _)| pattern.get(..at)) {
-            git = git.arg(full(folder));
+            git = git.arg(to_ref_name(folder));
         }
-        let listed = git.arg(full(&format!("{pattern}/*"))).run()?;
+        let listed = git.arg(to_ref_name(&format!("{pattern}/*"))).run()?;
         let mut branches = BTreeMap::new();
         let mut names = BTreeSet::new();
         for line in listed.lines() {
@@ -79,7 +80,7 @@ impl Remote {
             // The pattern also matches the ends of longer names.
             let Some(branch) = name.strip_prefix("refs/heads/") else { continue };
             names.insert(branch.to_owned());
-            if !matches(pattern, branch) {
+            if !matches_pattern(pattern, branch) {
                 continue;
             }
             branches.insert(branch.to_owned(), Oid::from_str(id)?);
@@ -88,7 +89,7 @@ impl Remote {
         let missing: Vec<&String> =
             branches.iter().filter(|(_, id)| !odb.exists(**id)).map(|(b, _)| b).collect();
         if !missing.is_empty() {
-            self.fetch(repository, &missing)?;
+            self.fetch_into_repository(repository, &missing)?;
             odb.refresh()?;
         }
         Ok(RemoteBranches { tips: branches, names })
@@ -111,7 +112,7 @@ impl Remote {
     }
 
     /// Refuses a name that git would not find; URLs and paths are left to git.
-    fn exists(&self, repository: &Repository) -> Result<(), Error> {
+    fn check_exists(&self, repository: &Repository) -> Result<(), Error> {
         let is_name = !self.address.contains(['/', ':', '\\']);
         match repository.find_remote(&self.address) {
             Err(e) if is_name && e.code() == ErrorCode::NotFound => {
@@ -121,46 +122,48 @@ impl Remote {
         }
     }
 
-    fn fetch(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
-        let mut git = self.git(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
+    fn fetch_into_repository(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
+        let mut git = self.git_command(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
         if repository.is_shallow() {
             // The history of rendered branches can be far larger than that of their source.
             git = git.arg("--depth=1");
         }
         git = git.arg("--").arg(&self.address);
         for branch in branches {
-            git = git.arg(full(branch));
+            git = git.arg(to_ref_name(branch));
         }
         git.run()?;
         Ok(())
     }
 
     /// Moves the remote's branches, all or none.
-    pub fn push(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
-        let mut git = self.git(repository, "push").arg("--porcelain").arg("--no-follow-tags");
+    pub fn push_updates(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
+        let mut git = self.git_command(repository, "push").arg("--porcelain").arg("--no-follow-tags");
         if updates.len() > 1 {
             git = git.arg("--atomic");
         }
         git = git.arg("--").arg(&self.address);
         for update in updates {
-            git = git.arg(format!("{}:{}", update.to, full(&update.branch)));
+            git = git.arg(format!("{}:{}", update.to, to_ref_name(&update.branch)));
         }
         match git.run() {
             Ok(_) => Ok(Pushed::Done),
-            Err(program::Error::Failed { said: stderr, .. }) if moved(&stderr) => Ok(Pushed::Moved),
+            Err(program::Error::Failed { said: stderr, .. }) if is_concurrent_update(&stderr) => {
+                Ok(Pushed::Moved)
+            }
             Err(e) => Err(e.into()),
         }
     }
 
     /// The commit to build on, if both the local repository and the remote have the branch: the one that is
     /// ahead.
-    pub fn base(
+    pub fn find_base(
         &self,
         repository: &Repository,
         branch: &str,
         fetched: Option<Oid>,
     ) -> Result<Option<Oid>, Error> {
-        let local = tip(repository, branch)?;
+        let local = find_tip(repository, branch)?;
         let (Some(local), Some(fetched)) = (local, fetched) else { return Ok(local.or(fetched)) };
         let ahead = |a: Oid, b: Oid| a == b || repository.graph_descendant_of(a, b).unwrap_or(false);
         match (ahead(local, fetched), ahead(fetched, local)) {
@@ -175,7 +178,7 @@ impl Remote {
 }
 
 /// Whether the remote refused because a branch has moved, or because of a concurrent push.
-fn moved(stderr: &str) -> bool {
+fn is_concurrent_update(stderr: &str) -> bool {
     // A name that excludes the branch stays: another attempt meets it again.
     let excluded = stderr.contains("; cannot create");
     let signs = [
@@ -188,7 +191,7 @@ fn moved(stderr: &str) -> bool {
     !excluded && signs.iter().any(|sign| stderr.contains(sign))
 }
 
-fn matches(pattern: &str, branch: &str) -> bool {
+fn matches_pattern(pattern: &str, branch: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == branch,
         Some((before, after)) => {

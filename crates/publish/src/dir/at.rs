@@ -22,7 +22,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The name for messages; folders end in `/`.
-    pub(super) fn display(&self) -> String {
+    pub(super) fn display_name(&self) -> String {
         match self.kind {
             Kind::Folder => format!("{}/", self.name),
             Kind::File | Kind::Other => self.name.clone(),
@@ -49,7 +49,7 @@ pub(super) fn create_folder(at: impl AsFd, name: impl Arg + Copy) -> Result<Owne
 }
 
 /// The entries of a folder, sorted by name.
-pub(super) fn list(folder: BorrowedFd<'_>) -> Result<Vec<Entry>> {
+pub(super) fn list_entries(folder: BorrowedFd<'_>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for found in Dir::read_from(folder)? {
         let found = found?;
@@ -80,7 +80,7 @@ pub(super) fn open_file(at: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
 }
 
 /// Whether a file holds exactly `text`. `buffer` is reused between calls.
-pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>) -> Result<bool> {
+pub(super) fn has_text(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>) -> Result<bool> {
     let file = open_file(at, name)?;
     // One byte more than expected, to notice a longer file without a call for its size.
     if buffer.len() <= text.len() {
@@ -104,7 +104,7 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
 }
 
 /// Writes a file that must not exist yet, and returns it open.
-pub(super) fn write(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Result<OwnedFd> {
+pub(super) fn create_file(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(at, name, flags, FILE_MODE)?;
     let mut rest = text.as_ref();
@@ -129,11 +129,16 @@ pub(super) fn link_or_copy(
     if rustix::fs::linkat(from, name, to, name, AtFlags::empty()).is_ok() {
         return Ok(());
     }
-    copy(from, to, name, text)
+    copy_with_time(from, to, name, text)
 }
 
 /// Copies `from/name`, which holds `text`, to `to/name` with its time.
-pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn copy_with_time(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    name: &str,
+    text: &str,
+) -> io::Result<()> {
     let modified = File::from(open_file(from, name)?).metadata()?.modified()?;
-    File::from(write(to, name, text)?).set_modified(modified)
+    File::from(create_file(to, name, text)?).set_modified(modified)
 }

@@ -70,41 +70,43 @@ impl<'p> Owned<'p> {
         Self { plan, folders: OnceLock::new(), index }
     }
 
-    fn folders(&self) -> &Folders<Arc<str>> {
+    fn planned_folders(&self) -> &Folders<Arc<str>> {
         self.folders.get_or_init(|| self.plan.map(files_of_plan).unwrap_or_default())
     }
 
     fn has_cluster(&self, cluster: &str) -> bool {
-        self.plan.is_some() && (self.index.wrote_cluster(cluster) || self.folders().contains_key(cluster))
+        self.plan.is_some()
+            && (self.index.wrote_cluster(cluster) || self.planned_folders().contains_key(cluster))
     }
 
     fn has_namespace(&self, cluster: &str, namespace: &str) -> bool {
-        let planned = || self.folders().get(cluster).is_some_and(|folders| folders.contains_key(namespace));
-        self.plan.is_some() && (self.index.wrote(cluster, namespace) || planned())
+        let planned =
+            || self.planned_folders().get(cluster).is_some_and(|folders| folders.contains_key(namespace));
+        self.plan.is_some() && (self.index.has_folder(cluster, namespace) || planned())
     }
 
-    fn files(&self, cluster: &str, namespace: &str) -> &[Arc<str>] {
-        let folder = self.folders().get(cluster).and_then(|folders| folders.get(namespace));
+    fn files_in(&self, cluster: &str, namespace: &str) -> &[Arc<str>] {
+        let folder = self.planned_folders().get(cluster).and_then(|folders| folders.get(namespace));
         folder.map_or(&[][..], Vec::as_slice)
     }
 }
 
 /// Compares the folder `dir`, open as `root` if it exists, with `tree`.
-pub(super) fn compare<'t>(
+pub(super) fn compare_tree<'t>(
     dir: &Path,
     root: Option<BorrowedFd<'_>>,
     tree: &'t Tree,
     owned: &Owned<'_>,
 ) -> Result<Comparison<'t>, Error> {
     let is_own = |name: &str| owned.has_cluster(name);
-    let (there, mut foreign) = folders(dir, root, is_own, owned.plan.map(|_| PLACEMENTS))?;
+    let (there, mut foreign) = list_folders(dir, root, is_own, owned.plan.map(|_| PLACEMENTS))?;
     let desired = tree.files();
-    let clusters: Vec<_> = union(&there, desired)
+    let clusters: Vec<_> = union_names(&there, desired)
         .into_par_iter()
         .map(|name| {
             let path = dir.join(name);
-            let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
-            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), desired.get(name), owned)
+            let folder = open_subfolder(root.filter(|_| there.contains(name)), name, &path)?;
+            compare_cluster(name, &path, folder.as_ref().map(AsFd::as_fd), desired.get(name), owned)
         })
         .collect::<Result<_, Error>>()?;
     for cluster in &clusters {
@@ -115,13 +117,13 @@ pub(super) fn compare<'t>(
         return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: owned.plan.is_some() });
     }
     let placements = match (root, owned.plan) {
-        (Some(root), Some(_)) => state(root, PLACEMENTS, tree.placements(), &mut Vec::new(), dir)?,
+        (Some(root), Some(_)) => compare_text(root, PLACEMENTS, tree.placements(), &mut Vec::new(), dir)?,
         _ => State::New,
     };
     Ok(Comparison { placements, clusters })
 }
 
-fn cluster<'t>(
+fn compare_cluster<'t>(
     name: &str,
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
@@ -129,16 +131,16 @@ fn cluster<'t>(
     owned: &Owned<'_>,
 ) -> Result<Cluster<'t>, Error> {
     let is_own = |namespace: &str| owned.has_namespace(name, namespace);
-    let (there, mut foreign) = folders(path, folder, is_own, None)?;
+    let (there, mut foreign) = list_folders(path, folder, is_own, None)?;
     let nothing = Namespaces::new();
-    let names = union(&there, desired.unwrap_or(&nothing));
+    let names = union_names(&there, desired.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
         .into_par_iter()
         .map(|inner| {
             let path = path.join(inner);
-            let folder = open(folder.filter(|_| there.contains(inner)), inner, &path)?;
+            let folder = open_subfolder(folder.filter(|_| there.contains(inner)), inner, &path)?;
             let files = desired.and_then(|desired| desired.get(inner)).map_or(&[][..], Vec::as_slice);
-            namespace((name, inner), &path, folder.as_ref().map(AsFd::as_fd), files, owned)
+            compare_namespace(name, inner, &path, folder.as_ref().map(AsFd::as_fd), files, owned)
         })
         .collect::<Result<_, Error>>()?;
     for namespace in &namespaces {
@@ -148,15 +150,16 @@ fn cluster<'t>(
 }
 
 /// `desired` is sorted by name.
-fn namespace<'t>(
-    (cluster, name): (&str, &str),
+fn compare_namespace<'t>(
+    cluster: &str,
+    name: &str,
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
     desired: &'t [File],
     owned: &Owned<'_>,
 ) -> Result<Namespace<'t>, Error> {
     if let Some(folder) = folder
-        && let Some(recorded) = owned.index.files(cluster, name, folder, desired)
+        && let Some(recorded) = owned.index.find_records(cluster, name, folder, desired)
     {
         let file = |(position, file): (usize, &'t File)| match recorded.unread_stat(position, folder, file) {
             Some(stamp) => Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false }),
@@ -166,14 +169,14 @@ fn namespace<'t>(
         return Ok(Namespace { name: name.to_owned(), files, removed: Vec::new(), foreign: Vec::new() });
     }
     let there = match folder {
-        Some(folder) => at::list(folder).map_err(Error::io("list", path))?,
+        Some(folder) => at::list_entries(folder).map_err(Error::io_error("list", path))?,
         None => Vec::new(),
     };
-    let written = if there.is_empty() { &[] } else { owned.files(cluster, name) };
+    let written = if there.is_empty() { &[] } else { owned.files_in(cluster, name) };
     let is_own = |entry: &at::Entry| {
         entry.kind == Kind::File && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
     };
-    let foreign = there.iter().filter(|entry| !is_own(entry)).map(at::Entry::display).collect();
+    let foreign = there.iter().filter(|entry| !is_own(entry)).map(at::Entry::display_name).collect();
     let is_desired = |name: &str| desired.binary_search_by(|file| file.name().cmp(name)).is_ok();
     let removed = there.iter().filter(|entry| !is_desired(&entry.name)).map(|e| e.name.clone()).collect();
     let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
@@ -189,7 +192,7 @@ fn namespace<'t>(
 }
 
 /// The subfolders of `folder` that federate wrote, and all other entries except the file called `besides`.
-fn folders(
+fn list_folders(
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
     is_own: impl Fn(&str) -> bool,
@@ -198,25 +201,25 @@ fn folders(
     let mut own = BTreeSet::new();
     let mut foreign = Vec::new();
     let Some(folder) = folder else { return Ok((own, foreign)) };
-    for entry in at::list(folder).map_err(Error::io("list", path))? {
+    for entry in at::list_entries(folder).map_err(Error::io_error("list", path))? {
         match entry.kind {
             Kind::Folder if is_own(&entry.name) => drop(own.insert(entry.name)),
             Kind::File if besides == Some(entry.name.as_str()) => {}
-            Kind::Folder | Kind::File | Kind::Other => foreign.push(entry.display()),
+            Kind::Folder | Kind::File | Kind::Other => foreign.push(entry.display_name()),
         }
     }
     Ok((own, foreign))
 }
 
-fn union<'n, T>(
+fn union_names<'n, T>(
     there: &'n BTreeSet<String>,
     desired: &'n std::collections::BTreeMap<Arc<str>, T>,
 ) -> BTreeSet<&'n str> {
     there.iter().map(String::as_str).chain(desired.keys().map(|name| &**name)).collect()
 }
 
-fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
-    parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
+fn open_subfolder(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
+    parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io_error("open", path))
 }
 
 /// Compares a file with the existing one by reading it.
@@ -227,30 +230,30 @@ fn compare_file<'t>(
     buffer: &mut Vec<u8>,
     path: &Path,
 ) -> Result<Compared<'t>, Error> {
-    let stamp = index.stamp(folder, file);
-    let state = state(folder, file.name(), file.text(), buffer, path)?;
+    let stamp = index.stat_before_read(folder, file);
+    let state = compare_text(folder, file.name(), file.text(), buffer, path)?;
     Ok(Compared { file, state, stamp, read: true })
 }
 
-fn state(
+fn compare_text(
     folder: BorrowedFd<'_>,
     name: &str,
     text: &str,
     buffer: &mut Vec<u8>,
     path: &Path,
 ) -> Result<State, Error> {
-    match at::holds(folder, name, text, buffer) {
+    match at::has_text(folder, name, text, buffer) {
         Ok(true) => Ok(State::Same),
         Ok(false) => Ok(State::Changed),
-        Err(error) => Err(Error::io("read", path.join(name))(error)),
+        Err(error) => Err(Error::io_error("read", path.join(name))(error)),
     }
 }
 
 impl<'t> Comparison<'t> {
     /// What changes when the tree is put in place.
-    pub(super) fn summary(&self) -> Summary {
+    pub(super) fn to_summary(&self) -> Summary {
         Summary {
-            clusters: self.clusters.par_iter().map(Cluster::summary).collect(),
+            clusters: self.clusters.par_iter().map(Cluster::to_summary).collect(),
             plan_written: self.placements != State::Same,
         }
     }
@@ -267,7 +270,7 @@ impl<'t> Comparison<'t> {
 }
 
 impl Cluster<'_> {
-    fn summary(&self) -> ClusterSummary {
+    fn to_summary(&self) -> ClusterSummary {
         let mut summary = ClusterSummary { cluster: self.name.clone(), ..ClusterSummary::default() };
         for namespace in &self.namespaces {
             let path = |file: &str| format!("{}/{}/{file}", self.name, namespace.name);

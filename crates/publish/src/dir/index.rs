@@ -46,7 +46,7 @@ pub(super) struct FileStat {
 
 impl FileStat {
     /// The stamp of the file `name`; `None` if it is not a regular file or cannot be accessed.
-    fn of(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
+    fn of_file(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         regular.then(|| Self::from(&stat))
@@ -85,8 +85,8 @@ pub(super) struct StoredIndex {
 
 impl StoredIndex {
     /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
-    pub(super) fn read(path: PathBuf) -> Self {
-        let recorded = cache::read(&path).and_then(Recorded::parse).unwrap_or_default();
+    pub(super) fn read_index(path: PathBuf) -> Self {
+        let recorded = cache::read_file(&path).and_then(Recorded::parse_index).unwrap_or_default();
         Self { path, recorded }
     }
 }
@@ -119,12 +119,12 @@ impl<'s> Index<'s> {
     }
 
     /// Whether an earlier run wrote that folder of a cluster.
-    pub(super) fn wrote(&self, cluster: &str, namespace: &str) -> bool {
-        self.recorded().is_some_and(|recorded| recorded.folder(cluster, namespace).is_some())
+    pub(super) fn has_folder(&self, cluster: &str, namespace: &str) -> bool {
+        self.recorded().is_some_and(|recorded| recorded.find_folder(cluster, namespace).is_some())
     }
 
     /// The records of a folder's files, if the folder contains exactly files with these names.
-    pub(super) fn files(
+    pub(super) fn find_records(
         &self,
         cluster: &str,
         namespace: &str,
@@ -132,15 +132,15 @@ impl<'s> Index<'s> {
         desired: &[File],
     ) -> Option<Files<'_>> {
         let recorded = self.recorded()?;
-        let there = recorded.folder(cluster, namespace)?;
-        let same = there.stamp == FileStat::of_folder(folder)? && there.names == names(desired);
+        let there = recorded.find_folder(cluster, namespace)?;
+        let same = there.stamp == FileStat::of_folder(folder)? && there.names == digest_names(desired);
         let records = recorded.bytes.get(there.records.clone()).filter(|_| same)?;
         Some(Files { index: self, records, device: there.stamp.device })
     }
 
     /// The stamp of a file before it is read, if any record exists.
-    pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<FileStat> {
-        self.stored.and_then(|_| FileStat::of(folder, file.name()))
+    pub(super) fn stat_before_read(&self, folder: BorrowedFd<'_>, file: &File) -> Option<FileStat> {
+        self.stored.and_then(|_| FileStat::of_file(folder, file.name()))
     }
 }
 
@@ -161,8 +161,8 @@ impl Files<'_> {
     ) -> Option<FileStat> {
         let text = (*self.index.known.get(file.number())?)?;
         let mut record = self.records.get(position * RECORD..)?.get(..RECORD)?;
-        let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take(&mut record)?));
-        let stamp = FileStat::of(folder, file.name())?;
+        let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take_bytes(&mut record)?));
+        let stamp = FileStat::of_file(folder, file.name())?;
         (recorded == (stamp, text)).then_some(stamp)
     }
 }
@@ -179,20 +179,20 @@ pub(super) struct Recorder<'i> {
 
 impl Recorder<'_> {
     /// Records a tree that is in place. If the index cannot be written, later runs are slower.
-    pub(super) fn record(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
+    pub(super) fn record_tree(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
         if let Some(stored) = self.index.stored {
-            let _ = cache::write(&stored.path, &self.encode(root, comparison));
+            let _ = cache::replace_file(&stored.path, &self.encode_index(root, comparison));
         }
     }
 
-    fn encode(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) -> Vec<u8> {
+    fn encode_index(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(count(self.index.digests.len()).to_le_bytes());
+        bytes.extend(to_u32(self.index.digests.len()).to_le_bytes());
         bytes.extend(self.index.digests.iter().flatten());
         let namespaces: Vec<_> = comparison.namespaces().collect();
         let folders: Vec<Vec<u8>> = namespaces
             .par_iter()
-            .filter_map(|&(cluster, namespace)| self.folder(root, cluster, namespace))
+            .filter_map(|&(cluster, namespace)| self.encode_folder(root, cluster, namespace))
             .collect();
         bytes.extend(folders.iter().flatten());
         let sum = Sha256::digest(&bytes);
@@ -201,35 +201,45 @@ impl Recorder<'_> {
     }
 
     /// The record of a folder; `None` if it may have been modified in the meantime.
-    fn folder(&self, root: BorrowedFd<'_>, cluster: &str, namespace: &Namespace<'_>) -> Option<Vec<u8>> {
+    fn encode_folder(
+        &self,
+        root: BorrowedFd<'_>,
+        cluster: &str,
+        namespace: &Namespace<'_>,
+    ) -> Option<Vec<u8>> {
         let outer = at::open_folder(root, cluster).ok()?;
         let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
         let changed_before = self.written.unwrap_or(self.compared);
         let stamp = FileStat::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
         let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD + 256);
         for name in [cluster, &namespace.name] {
-            bytes.extend(count(name.len()).to_le_bytes());
+            bytes.extend(to_u32(name.len()).to_le_bytes());
             bytes.extend(name.as_bytes());
         }
         bytes.extend(stamp.device.to_le_bytes());
-        push(&mut bytes, &stamp);
-        bytes.extend(names(namespace.files.iter().map(|compared| compared.file)));
-        bytes.extend(count(namespace.files.len()).to_le_bytes());
+        encode_stat(&mut bytes, &stamp);
+        bytes.extend(digest_names(namespace.files.iter().map(|compared| compared.file)));
+        bytes.extend(to_u32(namespace.files.len()).to_le_bytes());
         for compared in &namespace.files {
-            let stamp = self.stamp(folder.as_fd(), compared, stamp.device);
-            push(&mut bytes, &stamp.unwrap_or_default());
-            bytes.extend(count(compared.file.number()).to_le_bytes());
+            let stamp = self.stat_unmodified(folder.as_fd(), compared, stamp.device);
+            encode_stat(&mut bytes, &stamp.unwrap_or_default());
+            bytes.extend(to_u32(compared.file.number()).to_le_bytes());
         }
         Some(bytes)
     }
 
     /// The stamp of a file in place, if it certainly still holds its text.
-    fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<FileStat> {
+    fn stat_unmodified(
+        &self,
+        folder: BorrowedFd<'_>,
+        compared: &Compared<'_>,
+        device: u64,
+    ) -> Option<FileStat> {
         let old = |stamp: &FileStat| stamp.modified < self.compared && stamp.device == device;
         let Some(written) = self.written else {
             return compared.stamp.filter(|stamp| compared.state == State::Same && old(stamp));
         };
-        let now = FileStat::of(folder, compared.file.name())?;
+        let now = FileStat::of_file(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
             // The file was linked, which changed its change time.
             (State::Same, Some(before)) => now.is_same_content(&before) && old(&now),
@@ -243,7 +253,7 @@ impl Recorder<'_> {
 }
 
 /// A digest of the names of a folder's files, which are sorted.
-fn names<'f>(files: impl IntoIterator<Item = &'f File>) -> Digest {
+fn digest_names<'f>(files: impl IntoIterator<Item = &'f File>) -> Digest {
     let mut digest = Sha256::new();
     for file in files {
         digest.update(file.name());
@@ -252,11 +262,11 @@ fn names<'f>(files: impl IntoIterator<Item = &'f File>) -> Digest {
     digest.finalize().into()
 }
 
-fn count(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn push(bytes: &mut Vec<u8>, stamp: &FileStat) {
+fn encode_stat(bytes: &mut Vec<u8>, stamp: &FileStat) {
     bytes.extend(stamp.inode.to_le_bytes());
     bytes.extend(stamp.size.to_le_bytes());
     for (seconds, nanoseconds) in [stamp.modified, stamp.changed] {
@@ -284,25 +294,25 @@ struct Folder {
 }
 
 impl Recorded {
-    fn folder(&self, cluster: &str, namespace: &str) -> Option<&Folder> {
+    fn find_folder(&self, cluster: &str, namespace: &str) -> Option<&Folder> {
         self.folders.get(cluster)?.get(namespace)
     }
 
-    fn parse(bytes: Vec<u8>) -> Option<Self> {
+    fn parse_index(bytes: Vec<u8>) -> Option<Self> {
         let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST)?)?;
         if Sha256::digest(body).as_slice() != sum {
             return None;
         }
         let mut rest = body.strip_prefix(MAGIC)?;
-        let number = u32::from_le_bytes(take(&mut rest)?);
-        let texts = (0..number).map(|n| Some((take(&mut rest)?, n))).collect::<Option<_>>()?;
+        let number = u32::from_le_bytes(take_bytes(&mut rest)?);
+        let texts = (0..number).map(|n| Some((take_bytes(&mut rest)?, n))).collect::<Option<_>>()?;
         let mut folders: HashMap<String, HashMap<String, Folder>> = HashMap::new();
         while !rest.is_empty() {
             let (cluster, namespace) = (take_text(&mut rest)?, take_text(&mut rest)?);
-            let device = u64::from_le_bytes(take(&mut rest)?);
+            let device = u64::from_le_bytes(take_bytes(&mut rest)?);
             let stamp = take_stamp(&mut rest, device)?;
-            let names = take(&mut rest)?;
-            let length = (u32::from_le_bytes(take(&mut rest)?) as usize).checked_mul(RECORD)?;
+            let names = take_bytes(&mut rest)?;
+            let length = (u32::from_le_bytes(take_bytes(&mut rest)?) as usize).checked_mul(RECORD)?;
             let start = body.len() - rest.len();
             rest = rest.get(length..)?;
             let folder = Folder { stamp, names, records: start..start + length };
@@ -312,23 +322,23 @@ impl Recorded {
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+fn take_bytes<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, others) = rest.split_first_chunk()?;
     *rest = others;
     Some(*first)
 }
 
 fn take_text(rest: &mut &[u8]) -> Option<String> {
-    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let length = u32::from_le_bytes(take_bytes(rest)?) as usize;
     let (text, others) = rest.split_at_checked(length)?;
     *rest = others;
     String::from_utf8(text.to_vec()).ok()
 }
 
 fn take_stamp(rest: &mut &[u8], device: u64) -> Option<FileStat> {
-    let inode = u64::from_le_bytes(take(rest)?);
-    let size = u64::from_le_bytes(take(rest)?);
-    let modified = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
-    let changed = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
+    let inode = u64::from_le_bytes(take_bytes(rest)?);
+    let size = u64::from_le_bytes(take_bytes(rest)?);
+    let modified = (i64::from_le_bytes(take_bytes(rest)?), u32::from_le_bytes(take_bytes(rest)?));
+    let changed = (i64::from_le_bytes(take_bytes(rest)?), u32::from_le_bytes(take_bytes(rest)?));
     Some(FileStat { device, inode, size, modified, changed })
 }

@@ -20,19 +20,19 @@ pub(super) struct Location {
 
 impl Location {
     /// Follows symlinks, creates missing parents, and refuses a folder that is or contains one of `keep`.
-    pub(super) fn resolve(path: &Path, keep: &[&Path]) -> Result<Self, Error> {
+    pub(super) fn resolve_path(path: &Path, keep: &[&Path]) -> Result<Self, Error> {
         match fs::canonicalize(path) {
-            Ok(real) => Self::existing(&real, keep),
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("find", path)(error)),
+            Ok(real) => Self::from_existing(&real, keep),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io_error("find", path)(error)),
             Err(_) => match fs::read_link(path) {
                 // A dangling link: its target is created. Circular links do not get here.
-                Ok(target) => Self::resolve(&parent_of(path).join(target), keep),
-                Err(_) => Self::missing(path),
+                Ok(target) => Self::resolve_path(&parent_of(path).join(target), keep),
+                Err(_) => Self::create_parents(path),
             },
         }
     }
 
-    fn existing(real: &Path, keep: &[&Path]) -> Result<Self, Error> {
+    fn from_existing(real: &Path, keep: &[&Path]) -> Result<Self, Error> {
         let unsuitable = |why| Error::Unsuitable { dir: real.to_owned(), why };
         let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
             return Err(unsuitable("it is the root of the file system"));
@@ -42,8 +42,8 @@ impl Location {
             return Err(unsuitable("it is, or contains, the repo or the working directory"));
         }
         let device = |path: &Path| fs::metadata(path).map(|meta| (meta.is_dir(), meta.dev()));
-        let (is_dir, own) = device(real).map_err(Error::io("read", real))?;
-        let (_, outer) = device(parent).map_err(Error::io("read", parent))?;
+        let (is_dir, own) = device(real).map_err(Error::io_error("read", real))?;
+        let (_, outer) = device(parent).map_err(Error::io_error("read", parent))?;
         match (is_dir, own == outer) {
             (false, _) => Err(Error::NotAFolder { dir: real.to_owned() }),
             (true, false) => Err(unsuitable(MOUNT_POINT)),
@@ -51,19 +51,19 @@ impl Location {
         }
     }
 
-    fn missing(path: &Path) -> Result<Self, Error> {
+    fn create_parents(path: &Path) -> Result<Self, Error> {
         let Some(name) = path.file_name() else {
-            return Err(Error::io("find", path)(ErrorKind::NotFound));
+            return Err(Error::io_error("find", path)(ErrorKind::NotFound));
         };
         let parent = parent_of(path);
-        let missing: Vec<_> = parent.ancestors().take_while(|p| !present(p)).collect();
+        let missing: Vec<_> = parent.ancestors().take_while(|p| !path_exists(p)).collect();
         // Kept up to date in `location`, so that an error removes the parents created so far.
         let mut location = Self { parent: parent.clone(), name: name.to_owned(), made: Vec::new() };
         for folder in missing.into_iter().rev() {
-            fs::create_dir(folder).map_err(Error::io("create", folder))?;
+            fs::create_dir(folder).map_err(Error::io_error("create", folder))?;
             location.made.push(folder.to_owned());
         }
-        location.parent = fs::canonicalize(&parent).map_err(Error::io("find", parent))?;
+        location.parent = fs::canonicalize(&parent).map_err(Error::io_error("find", parent))?;
         Ok(location)
     }
 
@@ -73,7 +73,7 @@ impl Location {
     }
 
     /// The path of a hidden file or folder next to it; `what` distinguishes them.
-    pub(super) fn beside(&self, what: &str) -> PathBuf {
+    pub(super) fn path_beside(&self, what: &str) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(&self.name);
         name.push(".federate-");
@@ -82,11 +82,11 @@ impl Location {
     }
 
     /// Opens the folder; `None` if it does not exist.
-    pub(super) fn open(&self) -> Result<Option<OwnedFd>, Error> {
+    pub(super) fn open_folder(&self) -> Result<Option<OwnedFd>, Error> {
         match at::open_folder(rustix::fs::CWD, self.dir()) {
             Ok(root) => Ok(Some(root)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(error) => Err(Error::io("open", self.dir())(error)),
+            Err(error) => Err(Error::io_error("open", self.dir())(error)),
         }
     }
 }
@@ -110,6 +110,6 @@ fn parent_of(path: &Path) -> PathBuf {
     }
 }
 
-fn present(path: &Path) -> bool {
+fn path_exists(path: &Path) -> bool {
     path == Path::new("") || fs::symlink_metadata(path).is_ok()
 }

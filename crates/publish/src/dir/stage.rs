@@ -19,32 +19,32 @@ use crate::tree::Tree;
 pub(super) const NEW: &str = "new";
 
 /// Builds `tree`, with hard links to unchanged files in `old`, whose mode the new root gets.
-pub(super) fn stage(
+pub(super) fn stage_tree(
     location: &Location,
     old: Option<BorrowedFd<'_>>,
     tree: &Tree,
     comparison: &Comparison<'_>,
 ) -> Result<(), Error> {
-    let path = location.beside(NEW);
-    let root = at::create_folder(CWD, &path).map_err(Error::io("create", &path))?;
-    let mode = old.map(rustix::fs::fstat).transpose().map_err(Error::io("read", location.dir()))?;
+    let path = location.path_beside(NEW);
+    let root = at::create_folder(CWD, &path).map_err(Error::io_error("create", &path))?;
+    let mode = old.map(rustix::fs::fstat).transpose().map_err(Error::io_error("read", location.dir()))?;
     if let Some(old) = mode {
         // Set before anything is in it, so that the new tree is never more readable than the old one.
         rustix::fs::fchmod(&root, Mode::from_raw_mode(old.st_mode))
-            .map_err(Error::io("set the mode of", &path))?;
+            .map_err(Error::io_error("set the mode of", &path))?;
     }
-    comparison.clusters.par_iter().try_for_each(|part| cluster(&path, root.as_fd(), old, part))?;
+    comparison.clusters.par_iter().try_for_each(|part| stage_cluster(&path, root.as_fd(), old, part))?;
     let path = path.join(PLACEMENTS);
     match old.filter(|_| comparison.placements == State::Same) {
         Some(old) => at::link_or_copy(old, root.as_fd(), PLACEMENTS, tree.placements())
-            .map_err(Error::io("write", path)),
-        None => at::write(&root, PLACEMENTS, tree.placements())
+            .map_err(Error::io_error("write", path)),
+        None => at::create_file(&root, PLACEMENTS, tree.placements())
             .and_then(rustix::fs::fsync)
-            .map_err(Error::io("write", path)),
+            .map_err(Error::io_error("write", path)),
     }
 }
 
-fn cluster(
+fn stage_cluster(
     path: &Path,
     root: BorrowedFd<'_>,
     old: Option<BorrowedFd<'_>>,
@@ -54,15 +54,15 @@ fn cluster(
         return Ok(());
     }
     let path = path.join(&part.name);
-    let folder = at::create_folder(root, part.name.as_str()).map_err(Error::io("create", &path))?;
+    let folder = at::create_folder(root, part.name.as_str()).map_err(Error::io_error("create", &path))?;
     // If the folder is missing or a link by now, every file is written again.
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
     part.namespaces
         .par_iter()
-        .try_for_each(|part| namespace(&path, folder.as_fd(), old.as_ref().map(AsFd::as_fd), part))
+        .try_for_each(|part| stage_namespace(&path, folder.as_fd(), old.as_ref().map(AsFd::as_fd), part))
 }
 
-fn namespace(
+fn stage_namespace(
     path: &Path,
     cluster: BorrowedFd<'_>,
     old: Option<BorrowedFd<'_>>,
@@ -72,16 +72,16 @@ fn namespace(
         return Ok(());
     }
     let path = path.join(&part.name);
-    let folder = at::create_folder(cluster, part.name.as_str()).map_err(Error::io("create", &path))?;
+    let folder = at::create_folder(cluster, part.name.as_str()).map_err(Error::io_error("create", &path))?;
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
     for Compared { file, state, .. } in &part.files {
         let done = match old.as_ref().filter(|_| *state == State::Same) {
             Some(old) => at::link_or_copy(old.as_fd(), folder.as_fd(), file.name(), file.text()),
-            None => at::write(&folder, file.name(), file.text()).map(drop).map_err(Into::into),
+            None => at::create_file(&folder, file.name(), file.text()).map(drop).map_err(Into::into),
         };
         done.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::EXIST) => Error::SameName { path: path.join(file.name()) },
-            _ => Error::io("write", path.join(file.name()))(error),
+            _ => Error::io_error("write", path.join(file.name()))(error),
         })?;
     }
     Ok(())

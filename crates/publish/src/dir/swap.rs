@@ -21,59 +21,61 @@ const OLD: &str = "old";
 
 /// Puts the staged tree in place and removes the old one, if it exists.
 pub(super) fn put_in_place(location: &Location, replaces: bool) -> Result<(), Error> {
-    let (new, dir) = (location.beside(NEW), location.dir());
+    let (new, dir) = (location.path_beside(NEW), location.dir());
     if !replaces {
-        return fs::rename(&new, &dir).map_err(Error::io("create", dir));
+        return fs::rename(&new, &dir).map_err(Error::io_error("create", dir));
     }
     match rustix::fs::renameat_with(CWD, &new, CWD, &dir, RenameFlags::EXCHANGE) {
         // The path `new` now holds the old tree.
-        Ok(()) => remove(&new),
+        Ok(()) => remove_folder(&new),
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => in_two_steps(location),
         Err(Errno::BUSY) => Err(Error::Unsuitable { dir, why: MOUNT_POINT }),
-        Err(error) => Err(Error::io("replace", dir)(error)),
+        Err(error) => Err(Error::io_error("replace", dir)(error)),
     }
 }
 
 /// Replaces the old tree on file systems that cannot exchange folders.
 pub(super) fn in_two_steps(location: &Location) -> Result<(), Error> {
     set_aside(location)?;
-    fs::rename(location.beside(NEW), location.dir()).map_err(Error::io("replace", location.dir()))?;
-    remove(&location.beside(OLD))
+    fs::rename(location.path_beside(NEW), location.dir())
+        .map_err(Error::io_error("replace", location.dir()))?;
+    remove_folder(&location.path_beside(OLD))
 }
 
 /// The first of the two renames.
 pub(super) fn set_aside(location: &Location) -> Result<(), Error> {
     let dir = location.dir();
-    fs::rename(&dir, location.beside(OLD)).map_err(Error::io("replace", dir))
+    fs::rename(&dir, location.path_beside(OLD)).map_err(Error::io_error("replace", dir))
 }
 
 /// Restores the old tree if a run was killed between the two renames, and removes all leftovers.
-pub(super) fn recover(location: &Location) -> Result<(), Error> {
-    let (old, dir) = (location.beside(OLD), location.dir());
+pub(super) fn recover_killed_run(location: &Location) -> Result<(), Error> {
+    let (old, dir) = (location.path_beside(OLD), location.dir());
     if fs::symlink_metadata(&dir).is_err() && fs::symlink_metadata(&old).is_ok() {
-        fs::rename(&old, &dir).map_err(Error::io("restore", dir))?;
+        fs::rename(&old, &dir).map_err(Error::io_error("restore", dir))?;
     }
-    remove(&old)?;
-    remove(&location.beside(NEW))
+    remove_folder(&old)?;
+    remove_folder(&location.path_beside(NEW))
 }
 
 /// Removes a folder with its content, if it exists; in parallel if it is large.
-fn remove(root: &Path) -> Result<(), Error> {
+fn remove_folder(root: &Path) -> Result<(), Error> {
     match fs::symlink_metadata(root) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Ok(meta) if !meta.is_dir() => return fs::remove_file(root).map_err(Error::io("remove", root)),
+        Ok(meta) if !meta.is_dir() => return fs::remove_file(root).map_err(Error::io_error("remove", root)),
         // Other errors are reported by the removal.
         _ => {}
     }
-    let namespaces: Vec<PathBuf> = inner(root).par_iter().flat_map(|cluster| inner(cluster)).collect();
-    let remove_all = |folder: &Path| fs::remove_dir_all(folder).map_err(Error::io("remove", folder));
+    let namespaces: Vec<PathBuf> =
+        list_subfolders(root).par_iter().flat_map(|cluster| list_subfolders(cluster)).collect();
+    let remove_all = |folder: &Path| fs::remove_dir_all(folder).map_err(Error::io_error("remove", folder));
     namespaces.par_iter().try_for_each(|namespace| remove_all(namespace))?;
     remove_all(root)
 }
 
 /// The folders directly inside one, without links. What cannot be read is left to the removal, which reports
 /// it.
-fn inner(folder: &Path) -> Vec<PathBuf> {
+fn list_subfolders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.flatten().filter(is_folder).map(|entry| entry.path()).collect()

@@ -95,12 +95,12 @@ impl Sandbox {
 }
 
 fn open(path: &Path) -> Result<Folder, Error> {
-    Folder::open(path, &[], || {})
+    Folder::lock_and_read(path, &[], || {})
 }
 
 fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
     // Every test runs with an index, so that it shows if a stale one is ever used.
-    Folder::lock(path, &[], || {})?.read(Some(path.with_file_name(CACHE)))?.publish(tree)
+    Folder::lock_path(path, &[], || {})?.read_plan(Some(path.with_file_name(CACHE)))?.publish_tree(tree)
 }
 
 fn two_clusters() -> Tree {
@@ -284,11 +284,11 @@ fn the_repo_the_working_directory_and_all_around_them_are_kept() {
     let repo = sandbox.0.path().join("work/repo");
     fs::create_dir_all(&repo).unwrap();
     for path in ["work/repo", "work/repo/../repo/.", "work", "/"] {
-        let error = Folder::open(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
+        let error = Folder::lock_and_read(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
         assert!(matches!(error, Error::Unsuitable { .. }), "{error}");
     }
-    let inside = Folder::open(&repo.join("out"), &[&repo], || {}).unwrap();
-    inside.publish(&two_clusters()).unwrap();
+    let inside = Folder::lock_and_read(&repo.join("out"), &[&repo], || {}).unwrap();
+    inside.publish_tree(&two_clusters()).unwrap();
     assert_eq!(files(&repo.join("out")), expected(&two_clusters()));
 }
 
@@ -340,7 +340,7 @@ fn where_hard_links_fail_a_copy_keeps_the_time() {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 500);
     fs::File::options().write(true).open(path.join("a/f")).unwrap().set_modified(long_ago).unwrap();
     let fd = |name: &str| at::open_folder(rustix::fs::CWD, path.join(name)).unwrap();
-    at::copy(fd("a").as_fd(), fd("b").as_fd(), "f", "text").unwrap();
+    at::copy_with_time(fd("a").as_fd(), fd("b").as_fd(), "f", "text").unwrap();
     assert_eq!(fs::read_to_string(path.join("b/f")).unwrap(), "text");
     assert_eq!(identity(&path.join("b/f")).1, long_ago);
 }
@@ -377,8 +377,8 @@ fn a_failure_half_way_leaves_the_old_tree_and_no_litter() {
     let (sandbox, old) = Sandbox::published();
     let folder = open(&sandbox.out()).unwrap();
     // A foreign file is in the place where the new tree is built.
-    fs::write(folder.location.beside(stage::NEW), "").unwrap();
-    assert!(matches!(folder.publish(&tree(&[])), Err(Error::Io { .. })));
+    fs::write(folder.location.path_beside(stage::NEW), "").unwrap();
+    assert!(matches!(folder.publish_tree(&tree(&[])), Err(Error::Io { .. })));
     sandbox.assert_holds(&old);
 }
 
@@ -389,13 +389,13 @@ fn a_second_publisher_waits_for_the_first_and_says_so() {
     let (waits, waiting) = mpsc::channel();
     let out = sandbox.out();
     let second = thread::spawn(move || {
-        let folder = Folder::open(&out, &[], || waits.send(()).unwrap()).unwrap();
-        let seen = folder.previous().unwrap().placements.len();
-        folder.publish(&two_clusters()).unwrap();
+        let folder = Folder::lock_and_read(&out, &[], || waits.send(()).unwrap()).unwrap();
+        let seen = folder.previous_plan().unwrap().placements.len();
+        folder.publish_tree(&two_clusters()).unwrap();
         seen
     });
     waiting.recv_timeout(Duration::from_secs(20)).unwrap();
-    first.publish(&tree(&[("m9", "shop/web", "x: 1\n")])).unwrap();
+    first.publish_tree(&tree(&[("m9", "shop/web", "x: 1\n")])).unwrap();
     assert_eq!(second.join().unwrap(), 1, "the second reads what the first has written");
     sandbox.assert_holds(&two_clusters());
 }

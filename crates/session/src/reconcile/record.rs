@@ -68,14 +68,14 @@ impl RunRecord {
 
     /// Reads the record at `path`; `None` if there is none of a run with these inputs.
     pub fn read(path: &Path, inputs: &str) -> Option<Self> {
-        let record: Self = serde_json::from_slice(&cache::read(path)?).ok()?;
+        let record: Self = serde_json::from_slice(&cache::read_file(path)?).ok()?;
         (record.inputs == inputs).then_some(record)
     }
 
     /// Replaces the record at `path`, for runs with the same inputs.
     pub fn write(self, path: &Path, inputs: String, output: RunOutput) -> io::Result<()> {
         let record = Self { inputs, output, ..self };
-        cache::write(path, &serde_json::to_vec(&record)?)
+        cache::replace_file(path, &serde_json::to_vec(&record)?)
     }
 
     /// Whether the files of the repo are the same.

@@ -17,7 +17,7 @@ pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
         if next == from {
             return Some(true);
         }
-        match parents(repository, next) {
+        match read_parents(repository, next) {
             Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
             None => whole = false,
         }
@@ -27,7 +27,7 @@ pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
         }
     }
     // A commit that descends from a parent of `from` but not from `from` has dropped it.
-    let aside = parents(repository, from)?.iter().any(|parent| seen.contains(parent));
+    let aside = read_parents(repository, from)?.iter().any(|parent| seen.contains(parent));
     (whole || aside).then_some(false)
 }
 
@@ -70,7 +70,7 @@ pub fn names_of_revisions(repository: &Repository) -> Vec<String> {
 }
 
 /// The parents named in a commit, whether or not they exist in the clone.
-fn parents(repository: &Repository, commit: Oid) -> Option<Vec<Oid>> {
+fn read_parents(repository: &Repository, commit: Oid) -> Option<Vec<Oid>> {
     let odb = repository.odb().ok()?;
     let object = odb.read(commit).ok()?;
     let text = String::from_utf8_lossy(object.data());

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use git2::{Oid, Repository};
 
-use super::{Error, GitLocation, LINK, TREE, find_tree, tree};
+use super::{Error, GitLocation, LINK, TREE, find_folder_tree, find_tree};
 
 /// How many bytes of paths are compared.
 const MOST: usize = 16 << 20;
@@ -19,16 +19,19 @@ const ENTRY: usize = 32;
 /// too many, or if paths are not enough to know, because a symbolic link makes a file appear under another path.
 pub fn changed(place: &GitLocation, from: Oid, to: Oid) -> Result<Option<Vec<String>>, Error> {
     let repository = place.open()?;
-    difference(&repository, place, from, to).map_err(|error| place.unreadable(&error))
+    compare_commits(&repository, place, from, to).map_err(|error| place.to_unreadable(&error))
 }
 
-fn difference(
+fn compare_commits(
     repository: &Repository,
     place: &GitLocation,
     from: Oid,
     to: Oid,
 ) -> Result<Option<Vec<String>>, git2::Error> {
-    let (from, to) = (tree(repository, from, &place.prefix)?, tree(repository, to, &place.prefix)?);
+    let (from, to) = (
+        find_folder_tree(repository, from, &place.prefix)?,
+        find_folder_tree(repository, to, &place.prefix)?,
+    );
     if has_links(repository, [from, to])? {
         return Ok(None);
     }
@@ -36,7 +39,7 @@ fn difference(
     let mut budget = MOST;
     let mut open = vec![(String::new(), Some(from), Some(to))];
     while let Some((folder, from, to)) = open.pop() {
-        let Some(entries) = both(repository, from, to)? else { return Ok(None) };
+        let Some(entries) = list_both(repository, from, to)? else { return Ok(None) };
         for (name, sides) in entries {
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             let Some(left) = budget.checked_sub(path.len() + ENTRY) else { return Ok(None) };
@@ -61,7 +64,7 @@ fn difference(
 type Sides = [Option<(Oid, i32)>; 2];
 
 /// The entries of two trees by name. `None` if a name is not UTF-8, or is in a tree twice.
-fn both(
+fn list_both(
     repository: &Repository,
     from: Option<Oid>,
     to: Option<Oid>,

@@ -18,16 +18,16 @@ use super::{Error, GitLocation};
 impl GitLocation {
     /// Finds the repository around a folder. The folder itself need not exist, because a revision may have
     /// it.
-    pub fn of(folder: &Path) -> Result<Self, Error> {
+    pub fn discover_around(folder: &Path) -> Result<Self, Error> {
         let none = |why: String| Error::NoRepository { folder: folder.to_owned(), why };
         let absolute = std::path::absolute(folder).map_err(|e| none(e.to_string()))?;
         let existing = absolute
             .ancestors()
             .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)));
         let Some((existing, rest)) = existing else { return Err(none(String::new())) };
-        let (repository, embedded) = discover(&existing).map_err(none)?;
-        let git_dir = real(repository.path());
-        let work_tree = repository.workdir().map(real);
+        let (repository, embedded) = find_repository(&existing).map_err(none)?;
+        let git_dir = canonicalize_or_keep(repository.path());
+        let work_tree = repository.workdir().map(canonicalize_or_keep);
         let root = work_tree.as_ref().unwrap_or(&git_dir);
         // The folder `.git` itself stands for the whole repository.
         let below =
@@ -41,7 +41,7 @@ impl GitLocation {
 
 /// The repository around a folder, and whether a bare one within its work tree was ignored. The error is
 /// git's message, empty if there is no repository.
-fn discover(folder: &Path) -> Result<(Repository, bool), String> {
+fn find_repository(folder: &Path) -> Result<(Repository, bool), String> {
     let mut bare: Option<Repository> = None;
     let ceilings = read_ceilings();
     for parent in folder.ancestors() {
@@ -53,7 +53,7 @@ fn discover(folder: &Path) -> Result<(Repository, bool), String> {
         let has_git = fs::symlink_metadata(parent.join(".git")).is_ok();
         let none: [&Path; 0] = [];
         match Repository::open_ext(parent, RepositoryOpenFlags::NO_SEARCH, none) {
-            Ok(found) if real(found.path()) != parent => {
+            Ok(found) if canonicalize_or_keep(found.path()) != parent => {
                 return Ok(match bare {
                     Some(bare) if is_content(&bare, &found) => (found, true),
                     Some(bare) => (bare, false),
@@ -77,7 +77,7 @@ fn read_ceilings() -> Vec<PathBuf> {
         if path.as_os_str().is_empty() {
             resolves = false;
         } else if path.is_absolute() {
-            ceilings.push(if resolves { real(&path) } else { path });
+            ceilings.push(if resolves { canonicalize_or_keep(&path) } else { path });
         }
     }
     ceilings
@@ -85,11 +85,11 @@ fn read_ceilings() -> Vec<PathBuf> {
 
 /// Whether a bare repository counts as files of the work tree around it.
 fn is_content(bare: &Repository, around: &Repository) -> bool {
-    let path = real(bare.path());
+    let path = canonicalize_or_keep(bare.path());
     let named = std::env::var_os("GIT_DIR").and_then(|named| fs::canonicalize(named).ok());
-    named.as_ref() != Some(&path) && !path.starts_with(real(around.commondir()))
+    named.as_ref() != Some(&path) && !path.starts_with(canonicalize_or_keep(around.commondir()))
 }
 
-fn real(path: &Path) -> PathBuf {
+fn canonicalize_or_keep(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -119,8 +119,8 @@ pub(super) struct Isolation {
 
 impl Isolation {
     /// Prepares a command to run in a repository.
-    pub(super) fn of(repository: &Repository, command: &mut Command) -> io::Result<Self> {
-        let folder = leftovers::folder()?;
+    pub(super) fn prepare_command(repository: &Repository, command: &mut Command) -> io::Result<Self> {
+        let folder = leftovers::create_folder()?;
         let common = fs::canonicalize(repository.commondir())?;
         for name in SHARED {
             symlink(common.join(name), folder.path().join(name))?;
@@ -143,7 +143,7 @@ impl Isolation {
         command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
         command.env("GIT_WORK_TREE", tree);
         command.env("GIT_INDEX_FILE", folder.path().join("index"));
-        pass(&allowed_settings(repository).map_err(io::Error::other)?, command);
+        pass_settings(&allowed_settings(repository).map_err(io::Error::other)?, command);
         Ok(Self { _folder: folder })
     }
 }
@@ -177,7 +177,7 @@ fn is_allowed(key: &str) -> bool {
 
 /// Passes settings to git in the environment, where no other user can see them, before those that the
 /// user has set there.
-fn pass(settings: &[(String, String)], command: &mut Command) {
+fn pass_settings(settings: &[(String, String)], command: &mut Command) {
     let variable = |name: String| std::env::var_os(name);
     let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     for number in 0..count {

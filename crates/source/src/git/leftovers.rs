@@ -25,18 +25,18 @@ const PREFIX: &str = "federate-git-";
 const OLD: Duration = Duration::from_hours(1);
 
 /// Creates a folder of this process that is removed when dropped. The first call removes old ones.
-pub(super) fn folder() -> io::Result<TempDir> {
+pub(super) fn create_folder() -> io::Result<TempDir> {
     static SWEPT: Once = Once::new();
     let parent = std::env::temp_dir();
-    SWEPT.call_once(|| sweep(&parent));
+    SWEPT.call_once(|| remove_leftovers(&parent));
     tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir_in(parent)
 }
 
 /// Removes the folders of processes that are gone. What cannot be removed does not keep `git` from running.
-fn sweep(parent: &Path) {
+fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.filter_map(Result::ok) {
-        if entry.file_name().to_str().and_then(process).is_some_and(is_gone) && is_old(&entry.path()) {
+        if entry.file_name().to_str().and_then(parse_process).is_some_and(is_gone) && is_old(&entry.path()) {
             // Links in it are removed, and not followed.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -44,7 +44,7 @@ fn sweep(parent: &Path) {
 }
 
 /// The process in the name of a folder.
-fn process(name: &str) -> Option<Pid> {
+fn parse_process(name: &str) -> Option<Pid> {
     let (pid, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
     Pid::from_raw(pid.parse().ok().filter(|pid| *pid > 0)?)
 }
@@ -104,7 +104,7 @@ mod tests {
         // A link that another user made, say, is left alone, and so is what it leads to.
         let link = format!("{PREFIX}{gone}-link");
         symlink(repository.path(), parent.path().join(&link)).unwrap();
-        sweep(parent.path());
+        remove_leftovers(parent.path());
         let mut left: Vec<String> = fs::read_dir(parent.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn a_folder_names_its_process_and_is_removed_when_dropped() {
-        let folder = folder().unwrap();
+        let folder = create_folder().unwrap();
         let path = folder.path().to_owned();
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert_eq!(process(name).unwrap().as_raw_nonzero().get().cast_unsigned(), std::process::id());
+        assert_eq!(parse_process(name).unwrap().as_raw_nonzero().get().cast_unsigned(), std::process::id());
         drop(folder);
         assert!(!path.exists());
     }

@@ -34,9 +34,15 @@ impl Default for Links {
 
 impl Links {
     /// The target of the link at `path`, whose blob is `link`.
-    pub(super) fn kind(&self, repository: &Repository, root: Oid, path: &str, link: Oid) -> EntryKind {
-        let target = target(repository, link).unwrap_or_else(|| "?".to_owned());
-        match (Follow { repository, root, links: MOST, left: &self.left }).path(path) {
+    pub(super) fn resolve_kind(
+        &self,
+        repository: &Repository,
+        root: Oid,
+        path: &str,
+        link: Oid,
+    ) -> EntryKind {
+        let target = read_target(repository, link).unwrap_or_else(|| "?".to_owned());
+        match (Follow { repository, root, links: MOST, left: &self.left }).resolve_path(path) {
             Ok((to, TREE)) => EntryKind::LinkToFolder(to),
             Ok((to, _)) => EntryKind::LinkToFile(to),
             Err(End::Outside) => EntryKind::LinkOutside(target),
@@ -51,7 +57,7 @@ impl Links {
 }
 
 /// The path in a link's blob.
-fn target(repository: &Repository, link: Oid) -> Option<String> {
+fn read_target(repository: &Repository, link: Oid) -> Option<String> {
     let odb = repository.odb().ok()?;
     let (size, kind) = odb.read_header(link).ok()?;
     if size > LONGEST || kind != ObjectType::Blob {
@@ -75,7 +81,7 @@ struct Follow<'r> {
 
 impl Follow<'_> {
     /// The real path of `path`, and the mode of its target.
-    fn path(&mut self, path: &str) -> Result<(String, i32), End> {
+    fn resolve_path(&mut self, path: &str) -> Result<(String, i32), End> {
         // Each component with its object, so that every step looks into one tree only.
         let mut real: Vec<(String, Oid, i32)> = Vec::new();
         let mut rest: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
@@ -89,13 +95,13 @@ impl Follow<'_> {
                 _ => {}
             }
             let folder = real.last().map_or(self.root, |(_, id, _)| *id);
-            let (id, mode) = self.step(folder, &part)?;
+            let (id, mode) = self.find_entry(folder, &part)?;
             if mode != LINK {
                 real.push((part, id, mode));
                 continue;
             }
             self.links = self.links.checked_sub(1).ok_or(End::Loop)?;
-            let to = target(self.repository, id).ok_or(End::Missing)?;
+            let to = read_target(self.repository, id).ok_or(End::Missing)?;
             if to.starts_with('/') {
                 return Err(End::Outside);
             }
@@ -107,7 +113,7 @@ impl Follow<'_> {
     }
 
     /// The object and mode of an entry of a folder.
-    fn step(&self, folder: Oid, name: &str) -> Result<(Oid, i32), End> {
+    fn find_entry(&self, folder: Oid, name: &str) -> Result<(Oid, i32), End> {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| End::Loop)?;
         let tree = find_tree(self.repository, folder).map_err(|_| End::Missing)?;

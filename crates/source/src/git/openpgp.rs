@@ -48,7 +48,7 @@ pub(super) struct KeyBlock {
 }
 
 /// Divides a text into armored public keys and everything else, in which their lines are empty.
-pub(super) fn blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<KeyBlock>), Refused> {
+pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<KeyBlock>), Refused> {
     let (mut rest, mut found) = (Vec::new(), Vec::new());
     let mut open: Option<KeyBlock> = None;
     let unusable = |place: String, why: &str| Refused::Key { place, why: why.to_owned() };
@@ -90,7 +90,7 @@ pub(super) struct Keyring {
 
 impl Keyring {
     /// Imports keys into a new home folder of gpg; `None` if there are none.
-    pub(super) fn of(home: &Path, blocks: &[KeyBlock]) -> Result<Option<Self>, Refused> {
+    pub(super) fn import_blocks(home: &Path, blocks: &[KeyBlock]) -> Result<Option<Self>, Refused> {
         if blocks.is_empty() {
             return Ok(None);
         }
@@ -98,7 +98,7 @@ impl Keyring {
         fs::write(home.join("gpg.conf"), CONFIGURATION)?;
         let mut keyring = Self { home: home.to_owned(), keys: BTreeSet::new() };
         for block in blocks {
-            keyring.import(block)?;
+            keyring.import_block(block)?;
         }
         Ok(Some(keyring))
     }
@@ -108,7 +108,7 @@ impl Keyring {
         &self.home
     }
 
-    fn import(&mut self, block: &KeyBlock) -> Result<(), Refused> {
+    fn import_block(&mut self, block: &KeyBlock) -> Result<(), Refused> {
         let mut command = Command::new(PROGRAM);
         command.args(["--quiet", "--status-fd=1", "--import"]).env(HOME, &self.home).env("LC_ALL", "C");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -121,7 +121,7 @@ impl Keyring {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         // What was done to the key, and its fingerprint.
         let imported =
-            statuses(&said).filter_map(|status| status.strip_prefix("IMPORT_OK ")?.split_once(' '));
+            status_lines(&said).filter_map(|status| status.strip_prefix("IMPORT_OK ")?.split_once(' '));
         let imported: Vec<String> = imported.map(|(_, key)| key.to_owned()).collect();
         if imported.is_empty() || !output.status.success() {
             let why = "gpg cannot import this OpenPGP key: export it again (`gpg --armor --export`)";
@@ -133,10 +133,10 @@ impl Keyring {
 
     /// Checks that a signature that git accepts is by a key of this keyring, by what gpg said. What ssh-keygen says is
     /// not in lines of status.
-    pub(super) fn confirms(&self, said: &str) -> Result<(), String> {
+    pub(super) fn check_signer(&self, said: &str) -> Result<(), String> {
         let primary = |status: &str| status.strip_prefix("VALIDSIG ")?.rsplit(' ').next().map(str::to_owned);
-        let valid: Vec<String> = statuses(said).filter_map(primary).collect();
-        let by_gpg = statuses(said).next().is_some();
+        let valid: Vec<String> = status_lines(said).filter_map(primary).collect();
+        let by_gpg = status_lines(said).next().is_some();
         if by_gpg && (valid.is_empty() || !valid.iter().all(|key| self.keys.contains(key))) {
             return Err("the signature is by a key that is not among the allowed signers".to_owned());
         }
@@ -145,12 +145,12 @@ impl Keyring {
 }
 
 /// The lines of gpg's status.
-fn statuses(said: &str) -> impl Iterator<Item = &str> {
+fn status_lines(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| line.strip_prefix("[GNUPG:] "))
 }
 
 /// Why gpg does not accept a signature, and what to do; `None` if another program refused it.
-pub(super) fn explained(said: &str) -> Option<String> {
+pub(super) fn explain_refusal(said: &str) -> Option<String> {
     const WAYS: [(&str, &str); 6] = [
         ("REVKEYSIG", "has been revoked: sign the revision with another key"),
         (
@@ -188,11 +188,12 @@ mod tests {
     #[test]
     fn keys_are_separated_from_other_lines() {
         let text = format!("dev ssh-ed25519 AAAA\r\n{BEGIN}\r\n\r\nmDME\r\n{END}\r\nops ssh-ed25519 BBBB\n");
-        let (rest, found) = blocks("list", text.as_bytes()).unwrap();
+        let (rest, found) = split_key_blocks("list", text.as_bytes()).unwrap();
         assert_eq!(rest, b"dev ssh-ed25519 AAAA\r\n\n\n\n\nops ssh-ed25519 BBBB\n\n");
         assert_eq!((found.len(), &*found[0].place), (1, "list, line 2"));
         assert!(found[0].text.starts_with(BEGIN.as_bytes()));
-        let refused = |text: &str| blocks("list", text.as_bytes()).map(drop).unwrap_err().to_string();
+        let refused =
+            |text: &str| split_key_blocks("list", text.as_bytes()).map(drop).unwrap_err().to_string();
         assert!(
             refused(&format!("\n{BEGIN}\nmDME\n")).starts_with("list, line 2: this OpenPGP key has no end")
         );
@@ -203,20 +204,22 @@ mod tests {
     fn what_gpg_says_is_explained() {
         let said = "`git verify-commit` failed: [GNUPG:] NEWSIG; [GNUPG:] KEYEXPIRED 1; [GNUPG:] EXPKEYSIG AB12 dev <d@e>; \
                     [GNUPG:] VALIDSIG 00";
-        assert!(explained(said).unwrap().starts_with("the OpenPGP key AB12 has expired: "));
+        assert!(explain_refusal(said).unwrap().starts_with("the OpenPGP key AB12 has expired: "));
         let said = "x; [GNUPG:] ERRSIG AB12 22 8 00 1 9 -; [GNUPG:] NO_PUBKEY AB12";
         assert!(
-            explained(said).unwrap().starts_with("the OpenPGP key AB12 is not among the allowed signers: ")
+            explain_refusal(said)
+                .unwrap()
+                .starts_with("the OpenPGP key AB12 is not among the allowed signers: ")
         );
-        assert_eq!(explained("`git verify-commit` failed: Could not verify signature."), None);
+        assert_eq!(explain_refusal("`git verify-commit` failed: Could not verify signature."), None);
     }
 
     #[test]
     fn only_keys_of_the_keyring_count() {
         let keyring = Keyring { home: PathBuf::new(), keys: BTreeSet::from(["AB".to_owned()]) };
-        keyring.confirms("Good \"git\" signature for dev@example.com with ED25519 key").unwrap();
-        keyring.confirms("[GNUPG:] GOODSIG 1 dev\n[GNUPG:] VALIDSIG CD 2026 AB\n").unwrap();
-        keyring.confirms("[GNUPG:] GOODSIG 1 dev\n[GNUPG:] VALIDSIG CD 2026 EF\n").unwrap_err();
-        keyring.confirms("[GNUPG:] GOODSIG 1 dev\n").unwrap_err();
+        keyring.check_signer("Good \"git\" signature for dev@example.com with ED25519 key").unwrap();
+        keyring.check_signer("[GNUPG:] GOODSIG 1 dev\n[GNUPG:] VALIDSIG CD 2026 AB\n").unwrap();
+        keyring.check_signer("[GNUPG:] GOODSIG 1 dev\n[GNUPG:] VALIDSIG CD 2026 EF\n").unwrap_err();
+        keyring.check_signer("[GNUPG:] GOODSIG 1 dev\n").unwrap_err();
     }
 }

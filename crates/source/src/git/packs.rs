@@ -18,21 +18,21 @@ const VERSION_2: u32 = 0xff74_4f63;
 const LARGE: u32 = 1 << 31;
 
 /// Checks all packs of an object database and of its alternates. The error names the file that is damaged.
-pub(super) fn check(objects: &Path) -> Result<(), String> {
+pub(super) fn check_objects(objects: &Path) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let mut open = vec![objects.to_owned()];
     while let Some(objects) = open.pop() {
         let Ok(objects) = fs::canonicalize(objects) else { continue };
         if seen.insert(objects.clone()) {
             check_folder(&objects.join("pack"))?;
-            open.extend(alternates(&objects)?);
+            open.extend(read_alternates(&objects)?);
         }
     }
     Ok(())
 }
 
 /// The object databases that one names.
-fn alternates(objects: &Path) -> Result<Vec<PathBuf>, String> {
+fn read_alternates(objects: &Path) -> Result<Vec<PathBuf>, String> {
     let file = objects.join("info/alternates");
     let readable = || if file.is_file() { fs::read_to_string(&file).map(Some) } else { Ok(None) };
     let text = readable().map_err(|error| format!("{}: {error}", file.display()))?;
@@ -82,7 +82,7 @@ fn is_within(offset: u64, length: u64) -> bool {
 }
 
 fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
-    let mut index = Table::open(path)?;
+    let mut index = Table::open_file(path)?;
     let second = index.number_at(0)? == VERSION_2;
     let start = if second { 8 + FANOUT } else { FANOUT };
     let count = u64::from(index.number_at(start - 4)?);
@@ -90,10 +90,10 @@ fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
         return Ok(false);
     }
     if !second {
-        index.seek(start)?;
+        index.seek_to(start)?;
         for _ in 0..count {
-            let offset = index.number()?;
-            index.skip(ID)?;
+            let offset = index.read_u32()?;
+            index.skip_bytes(ID)?;
             if !is_within(offset.into(), pack) {
                 return Ok(false);
             }
@@ -103,10 +103,10 @@ fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
     let offsets = start + count * (ID + 4);
     let large = offsets + count * 4;
     let large = index.wide_between(large, index.length.saturating_sub(2 * ID), count)?;
-    index.seek(offsets)?;
+    index.seek_to(offsets)?;
     for _ in 0..count {
-        let offset = index.number()?;
-        if !resolve(offset, Some(&large)).is_some_and(|offset| is_within(offset, pack)) {
+        let offset = index.read_u32()?;
+        if !resolve_offset(offset, Some(&large)).is_some_and(|offset| is_within(offset, pack)) {
             return Ok(false);
         }
     }
@@ -114,7 +114,7 @@ fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
 }
 
 /// The offset that a number stands for; `None` if it is the place of one that does not exist.
-fn resolve(number: u32, large: Option<&[u64]>) -> Option<u64> {
+fn resolve_offset(number: u32, large: Option<&[u64]>) -> Option<u64> {
     match large {
         Some(large) if number & LARGE != 0 => large.get(usize::try_from(number ^ LARGE).ok()?).copied(),
         _ => Some(number.into()),
@@ -122,13 +122,13 @@ fn resolve(number: u32, large: Option<&[u64]>) -> Option<u64> {
 }
 
 fn multi_pack_index_is_sound(path: &Path) -> io::Result<bool> {
-    let mut index = Table::open(path)?;
-    index.seek(6)?;
-    let chunks = index.bytes::<2>()?[0];
+    let mut index = Table::open_file(path)?;
+    index.seek_to(6)?;
+    let chunks = index.read_bytes::<2>()?[0];
     let mut places = Vec::new();
-    index.seek(12)?;
+    index.seek_to(12)?;
     for _ in 0..=chunks {
-        places.push((index.bytes::<4>()?, index.wide()?));
+        places.push((index.read_bytes::<4>()?, index.read_u64()?));
     }
     let chunk = |wanted: &[u8; 4]| {
         let at = places.iter().position(|(id, _)| id == wanted)?;
@@ -143,12 +143,12 @@ fn multi_pack_index_is_sound(path: &Path) -> io::Result<bool> {
         Some((start, end)) => Some(index.wide_between(start, end, count)?),
         None => None,
     };
-    index.seek(offsets.0)?;
+    index.seek_to(offsets.0)?;
     for _ in 0..count {
-        let (pack, offset) = (index.number()?, index.number()?);
+        let (pack, offset) = (index.read_u32()?, index.read_u32()?);
         // Packs that do not exist are not read.
         let Some(Some(pack)) = usize::try_from(pack).ok().and_then(|pack| packs.get(pack)) else { continue };
-        if !resolve(offset, large.as_deref()).is_some_and(|offset| is_within(offset, *pack)) {
+        if !resolve_offset(offset, large.as_deref()).is_some_and(|offset| is_within(offset, *pack)) {
             return Ok(false);
         }
     }
@@ -162,45 +162,45 @@ struct Table {
 }
 
 impl Table {
-    fn open(path: &Path) -> io::Result<Self> {
+    fn open_file(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         Ok(Self { length: file.metadata()?.len(), file: BufReader::new(file) })
     }
 
-    fn seek(&mut self, to: u64) -> io::Result<()> {
+    fn seek_to(&mut self, to: u64) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(to)).map(drop)
     }
 
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+    fn skip_bytes(&mut self, bytes: u64) -> io::Result<()> {
         self.file.seek_relative(i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+    fn read_bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.file.read_exact(&mut bytes).map(|()| bytes)
     }
 
-    fn number(&mut self) -> io::Result<u32> {
-        self.bytes().map(u32::from_be_bytes)
+    fn read_u32(&mut self) -> io::Result<u32> {
+        self.read_bytes().map(u32::from_be_bytes)
     }
 
     fn number_at(&mut self, at: u64) -> io::Result<u32> {
-        self.seek(at)?;
-        self.number()
+        self.seek_to(at)?;
+        self.read_u32()
     }
 
-    fn wide(&mut self) -> io::Result<u64> {
-        self.bytes().map(u64::from_be_bytes)
+    fn read_u64(&mut self) -> io::Result<u64> {
+        self.read_bytes().map(u64::from_be_bytes)
     }
 
     /// The numbers of eight bytes between two places, at most `most`.
     fn wide_between(&mut self, start: u64, end: u64, most: u64) -> io::Result<Vec<u64>> {
-        self.seek(start)?;
-        (0..most.min(end.min(self.length).saturating_sub(start) / 8)).map(|_| self.wide()).collect()
+        self.seek_to(start)?;
+        (0..most.min(end.min(self.length).saturating_sub(start) / 8)).map(|_| self.read_u64()).collect()
     }
 
     fn text_between(&mut self, start: u64, end: u64) -> io::Result<Vec<u8>> {
-        self.seek(start)?;
+        self.seek_to(start)?;
         let mut text = Vec::new();
         self.file.by_ref().take(end.min(self.length).saturating_sub(start)).read_to_end(&mut text)?;
         Ok(text)
@@ -275,13 +275,13 @@ mod tests {
         for name in ["folder.idx", "multi-pack-index", ".idx"] {
             let objects = tempfile::tempdir().unwrap();
             fs::create_dir_all(objects.path().join("pack")).unwrap();
-            assert_eq!(check(objects.path()), Ok(()));
+            assert_eq!(check_objects(objects.path()), Ok(()));
             if name == ".idx" {
                 fs::write(objects.path().join("pack/.idx"), "").unwrap();
             } else {
                 fs::create_dir(objects.path().join("pack").join(name)).unwrap();
             }
-            assert!(check(objects.path()).unwrap_err().contains(name), "{name}");
+            assert!(check_objects(objects.path()).unwrap_err().contains(name), "{name}");
         }
     }
 }

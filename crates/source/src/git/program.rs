@@ -119,7 +119,7 @@ impl<'r> Git<'r> {
     /// Runs it and returns its standard output, and what it wrote to standard error.
     pub(super) fn outputs(self) -> Result<(String, String), Error> {
         let mut command = Command::new("git");
-        let isolation = Isolation::of(self.repository, &mut command)?;
+        let isolation = Isolation::prepare_command(self.repository, &mut command)?;
         for setting in &self.settings {
             command.arg("-c").arg(setting);
         }

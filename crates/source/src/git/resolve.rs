@@ -53,7 +53,7 @@ impl GitLocation {
                 _ if !has_commits(repository) => {
                     "the repository has no commit yet: `git add -A` and `git commit` create one".to_owned()
                 }
-                ErrorCode::NotFound => remedy(repository, &rev),
+                ErrorCode::NotFound => suggest_revision(repository, &rev),
                 ErrorCode::UnbornBranch => "the branch has no commit yet".to_owned(),
                 _ => e.message().to_owned(),
             };
@@ -69,7 +69,7 @@ pub fn has_commits(repository: &Repository) -> bool {
 }
 
 /// The likely intended name.
-fn remedy(repository: &Repository, rev: &str) -> String {
+fn suggest_revision(repository: &Repository, rev: &str) -> String {
     let remote = format!("origin/{rev}");
     if repository.revparse_single(&remote).is_ok() {
         return format!("did you mean `{remote}`?");
@@ -103,7 +103,7 @@ pub fn rev_and_path(spec: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a commit contains the path, or a link or submodule above it.
-pub(super) fn holds(repository: &Repository, commit: Oid, path: &str) -> Result<bool, git2::Error> {
+pub(super) fn contains_path(repository: &Repository, commit: Oid, path: &str) -> Result<bool, git2::Error> {
     let mut tree = repository.find_commit(commit)?.tree()?;
     for part in path.split('/') {
         let found = tree.get_path(Path::new(part)).ok().map(|entry| (entry.id(), entry.kind()));

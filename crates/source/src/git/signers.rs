@@ -61,7 +61,7 @@ impl KeyFiles {
     /// The keys in a file.
     pub(super) fn of_file(file: &Path, text: &[u8]) -> Result<Self, Refused> {
         let name = format!("the allowed signers {}", file.display());
-        let mut keys = Self::of([(&*name, text)])?;
+        let mut keys = Self::from_named_texts([(&*name, text)])?;
         if keys.openpgp.is_none() {
             // Messages of ssh-keygen name the file.
             file.clone_into(&mut keys.ssh);
@@ -71,20 +71,20 @@ impl KeyFiles {
 
     /// The keys in texts.
     pub(super) fn of_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, Refused> {
-        Self::of(texts.iter().map(|(name, text)| (&**name, &**text)))
+        Self::from_named_texts(texts.iter().map(|(name, text)| (&**name, &**text)))
     }
 
-    fn of<'t>(texts: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> Result<Self, Refused> {
-        let folder = leftovers::folder()?;
+    fn from_named_texts<'t>(texts: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> Result<Self, Refused> {
+        let folder = leftovers::create_folder()?;
         let (mut lines, mut blocks) = (Vec::new(), Vec::new());
         for (name, text) in texts {
-            let (rest, found) = openpgp::blocks(name, text)?;
+            let (rest, found) = openpgp::split_key_blocks(name, text)?;
             lines.extend_from_slice(&rest);
             blocks.extend(found);
         }
         let ssh = folder.path().join("allowed_signers");
         fs::write(&ssh, lines)?;
-        let openpgp = Keyring::of(&folder.path().join("gnupg"), &blocks)?;
+        let openpgp = Keyring::import_blocks(&folder.path().join("gnupg"), &blocks)?;
         Ok(Self { ssh, openpgp, folder })
     }
 

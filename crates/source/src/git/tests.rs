@@ -43,7 +43,7 @@ impl Scratch {
     }
 
     fn place(&self, folder: &str) -> GitLocation {
-        GitLocation::of(&self.0.path().join(folder)).unwrap()
+        GitLocation::discover_around(&self.0.path().join(folder)).unwrap()
     }
 
     fn open(&self, folder: &str, rev: &str) -> Revision {
@@ -108,7 +108,7 @@ fn a_revision_is_read_without_a_checkout() {
     let beside = tempfile::tempdir().unwrap();
     let bare = beside.path().join("bare.git");
     scratch.git(&format!("clone -q --bare . {}", bare.display()));
-    let bare = open(GitLocation::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
+    let bare = open(GitLocation::discover_around(&bare.join("apps/new")).unwrap(), "main").unwrap();
     assert_eq!(bare.read("b.yaml").unwrap(), b"b: 1\n");
 }
 
@@ -158,11 +158,16 @@ fn what_is_missing_is_named_with_a_remedy() {
     assert_eq!(error("apps", "main"), format!("revision `main` has no folder `apps` in {}", root.display()));
     let clone = scratch.0.path().join("shallow");
     scratch.git(&format!("clone -q --depth 1 file://{} {}", scratch.0.path().display(), clone.display()));
-    let shallow = open(GitLocation::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
+    let shallow = open(GitLocation::discover_around(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
     let said = shallow.unwrap_err().to_string();
     assert!(said.contains("`HEAD~2`") && said.contains("fetch-depth"), "{said}");
     let none = tempfile::tempdir().unwrap();
-    assert!(GitLocation::of(none.path()).unwrap_err().to_string().contains("not in a git repository"));
+    assert!(
+        GitLocation::discover_around(none.path())
+            .unwrap_err()
+            .to_string()
+            .contains("not in a git repository")
+    );
 }
 
 #[test]
@@ -184,7 +189,7 @@ fn a_bare_repository_in_a_work_tree_is_content_of_it() {
     scratch.git("clone -q --bare . deploy/apps");
     scratch.git("init -q nested");
     let root = fs::canonicalize(scratch.0.path()).unwrap();
-    let place = |folder: &str| GitLocation::of(&root.join(folder)).unwrap();
+    let place = |folder: &str| GitLocation::discover_around(&root.join(folder)).unwrap();
     for folder in ["deploy/apps", "deploy/apps/refs", "deploy/apps/absent"] {
         let found = place(folder);
         assert_eq!((&found.git_dir, &*found.prefix), (&root.join(".git"), folder));

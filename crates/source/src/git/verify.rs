@@ -109,7 +109,7 @@ pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) ->
     let tag = match &resolved.tag {
         // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
-            check_tag_name(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
+            check_tag_name(tag, &resolved.rev).map_err(|why| not_signed(resolved, why))?;
             verify_tag(place, resolved, allowed)
         }
         None => Err(Refused::NoTag(resolved.rev.clone())),
@@ -128,20 +128,21 @@ pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) ->
 /// Refuses a revision unless it names an annotated tag with a valid signature.
 pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
     let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
-    let (repository, allowed) = prepare(place, resolved, allowed)?;
+    let (repository, allowed) = open_with_keys(place, resolved, allowed)?;
     check_tag_name(tag, &resolved.rev)
-        .and_then(|()| check(&repository, tag.id, "verify-tag", &allowed))
-        .map_err(|why| refused(resolved, why))
+        .and_then(|()| check_signature(&repository, tag.id, "verify-tag", &allowed))
+        .map_err(|why| not_signed(resolved, why))
 }
 
 /// Refuses a revision unless its commit has a valid signature.
 pub fn verify_commit(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
-    let (repository, allowed) = prepare(place, resolved, allowed)?;
-    check(&repository, resolved.commit, "verify-commit", &allowed).map_err(|why| refused(resolved, why))
+    let (repository, allowed) = open_with_keys(place, resolved, allowed)?;
+    check_signature(&repository, resolved.commit, "verify-commit", &allowed)
+        .map_err(|why| not_signed(resolved, why))
 }
 
 /// The repository, and the keys of the allowed signers.
-fn prepare(
+fn open_with_keys(
     place: &GitLocation,
     resolved: &Resolved,
     allowed: Signers<'_>,
@@ -150,7 +151,7 @@ fn prepare(
     let file = match allowed {
         Signers::Texts(texts) => return Ok((repository, KeyFiles::of_texts(texts)?)),
         Signers::File(file) => file.to_owned(),
-        Signers::Configured => configured(&repository)?,
+        Signers::Configured => configured_signers_file(&repository)?,
     };
     let unreadable = |why: io::Error| Refused::Unreadable { file: file.clone(), why: why.to_string() };
     let allowed = std::path::absolute(&file).map_err(unreadable)?;
@@ -161,7 +162,7 @@ fn prepare(
     }
 }
 
-fn refused(resolved: &Resolved, why: String) -> Refused {
+fn not_signed(resolved: &Resolved, why: String) -> Refused {
     Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why }
 }
 
@@ -182,7 +183,7 @@ fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
 }
 
 /// The file with allowed signers in the user's git configuration.
-fn configured(repository: &Repository) -> Result<PathBuf, Refused> {
+fn configured_signers_file(repository: &Repository) -> Result<PathBuf, Refused> {
     let git = Git::new(repository, "config").arg("--type=path").arg("--get");
     match git.arg("gpg.ssh.allowedSignersFile").run() {
         Ok(said) => Ok(PathBuf::from(said.trim_end_matches('\n'))),
@@ -213,7 +214,7 @@ fn path_in_repository(
         let Ok(path) = path.strip_prefix(work_tree) else { continue };
         let path = path.to_string_lossy().into_owned();
         for commit in head.into_iter().chain([commit]) {
-            if resolve::holds(repository, commit, &path).map_err(|e| place.unreadable(&e))? {
+            if resolve::contains_path(repository, commit, &path).map_err(|e| place.to_unreadable(&e))? {
                 return Ok(Some(path));
             }
         }
@@ -221,7 +222,7 @@ fn path_in_repository(
     Ok(None)
 }
 
-fn check(repository: &Repository, oid: Oid, what: &str, allowed: &KeyFiles) -> Result<(), String> {
+fn check_signature(repository: &Repository, oid: Oid, what: &str, allowed: &KeyFiles) -> Result<(), String> {
     let raw = repository.odb().and_then(|odb| Ok(odb.read(oid)?.data().to_vec()));
     let raw = raw.map_err(|e| e.message().to_owned())?;
     let raw = String::from_utf8_lossy(&raw);
@@ -244,9 +245,11 @@ fn check(repository: &Repository, oid: Oid, what: &str, allowed: &KeyFiles) -> R
         git = trusting.env(openpgp::HOME, keyring.home()).timeout(PATIENCE);
     }
     match (git.arg("--raw").arg(oid.to_string()).outputs(), keyring) {
-        (Ok((_, said)), Some(keyring)) => keyring.confirms(&said),
+        (Ok((_, said)), Some(keyring)) => keyring.check_signer(&said),
         (Ok(_), None) => Ok(()),
         (Err(_), None) if raw.contains(openpgp::SIGNATURE) => Err(openpgp::NO_KEYS.to_owned()),
-        (Err(error), _) => Err(openpgp::explained(&error.to_string()).unwrap_or_else(|| error.to_string())),
+        (Err(error), _) => {
+            Err(openpgp::explain_refusal(&error.to_string()).unwrap_or_else(|| error.to_string()))
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 impl Sandbox {
     /// The index of `out`.
     fn index(&self) -> PathBuf {
-        self.0.path().join(CACHE).join(crate::cache::name(
+        self.0.path().join(CACHE).join(crate::cache::file_name(
             fs::canonicalize(self.out()).unwrap().as_os_str().as_encoded_bytes(),
             "index",
         ))
@@ -14,11 +14,11 @@ impl Sandbox {
     /// How many files a run over an unchanged tree would read.
     fn reads(&self, tree: &Tree) -> usize {
         let folder = open(&self.out()).unwrap();
-        let stored = StoredIndex::read(self.index());
+        let stored = StoredIndex::read_index(self.index());
         let index = Index::new(&stored, tree);
         let owned = Owned::new(folder.previous.as_ref(), &index);
         let root = folder.root.as_ref().map(AsFd::as_fd);
-        let compared = compare::compare(&self.out(), root, tree, &owned).unwrap();
+        let compared = compare::compare_tree(&self.out(), root, tree, &owned).unwrap();
         compared.namespaces().flat_map(|(_, part)| &part.files).filter(|file| file.read).count()
     }
 

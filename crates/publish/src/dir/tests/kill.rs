@@ -12,8 +12,8 @@ fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
     let root = folder.root.as_ref().map(AsFd::as_fd);
     let index = Index::default();
     let owned = Owned::new(folder.previous.as_ref(), &index);
-    let comparison = compare::compare(&sandbox.out(), root, new, &owned).unwrap();
-    stage::stage(&folder.location, root, new, &comparison).unwrap();
+    let comparison = compare::compare_tree(&sandbox.out(), root, new, &owned).unwrap();
+    stage::stage_tree(&folder.location, root, new, &comparison).unwrap();
     folder
 }
 
@@ -21,12 +21,12 @@ fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
 fn killed(step: &str, sandbox: &Sandbox, new: &Tree) {
     let folder = staged(sandbox, new);
     match step {
-        "half staged" => fs::remove_dir_all(folder.location.beside(stage::NEW).join("m1/shop")).unwrap(),
+        "half staged" => fs::remove_dir_all(folder.location.path_beside(stage::NEW).join("m1/shop")).unwrap(),
         "staged" => {}
         "between two renames" => swap::set_aside(&folder.location).unwrap(),
         _ => unreachable!(),
     }
-    let lock = folder.location.beside("lock");
+    let lock = folder.location.path_beside("lock");
     drop(folder);
     fs::write(lock, "").unwrap();
 }
