@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
                 self.next_event()
             }
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(self.to_syntax_error(&error)),
+            Some(Err(error)) => Err(self.describe_syntax_error(&error)),
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -134,7 +134,7 @@ impl<'a> Builder<'a> {
         to_position(self.first_line, span.start.line(), span.start.col())
     }
 
-    fn to_syntax_error(&mut self, error: &ScanError) -> Error {
+    fn describe_syntax_error(&mut self, error: &ScanError) -> Error {
         self.lacks_spaces = repair::missing_blanks(error).is_some();
         let at = to_position(self.first_line, error.marker().line(), error.marker().col());
         Error { at, message: syntax::syntax_message(error) }
