@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
-use federate_apiserver::{Kind, Write, applied, complete, update};
+use federate_apiserver::{Kind, Write, applied, complete_object, update_managers};
 use federate_engine::actions::Inventory;
 
 /// One cluster, and policies that send everything to it.
@@ -59,7 +59,7 @@ fn changed(live: &Value, manager: &str, change: impl FnOnce(&mut Value)) -> Valu
     let mut object = live.clone();
     change(&mut object);
     let kind = kind_of(live);
-    update(Some(live), &complete(&kind, object), &write(&kind, manager))
+    update_managers(Some(live), &complete_object(&kind, object), &write(&kind, manager))
 }
 
 /// A repo with an object, and a dump with what has become of it.

@@ -129,7 +129,7 @@ fn request(step: &Value, names: &mut Names) -> Request {
 fn complete(live: &Value) -> Result<(), String> {
     let text = |key: &str| live[key].as_str().unwrap_or_default();
     let Some(kind) = Kind::builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
-    diff::compare(live, &federate_apiserver::complete(kind, live.clone()))
+    diff::compare(live, &federate_apiserver::complete_object(kind, live.clone()))
         .map_err(|why| format!("completed:\n{why}"))
 }
 

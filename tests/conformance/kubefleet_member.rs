@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use federate_apiserver::schema::Type;
-use federate_apiserver::{Failure, Kind, complete};
+use federate_apiserver::{Failure, Kind, complete_object};
 use federate_dialect::{Dialect, HealthState, SyncOp};
 use federate_engine::Settings;
 use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Server, Strategy, Write};
@@ -49,12 +49,15 @@ impl Plain {
 
 impl Member for Plain {
     fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure> {
-        Ok(self.named(federate_apiserver::apply(Some(live), manifest, &self.write(force))?, manifest))
+        Ok(self.named(federate_apiserver::merge_applied(Some(live), manifest, &self.write(force))?, manifest))
     }
 
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
-        let written =
-            federate_apiserver::update(live, &complete(&self.kind, object.clone()), &self.write(false));
+        let written = federate_apiserver::update_managers(
+            live,
+            &complete_object(&self.kind, object.clone()),
+            &self.write(false),
+        );
         Ok(self.named(written, &object))
     }
 }
@@ -223,7 +226,7 @@ fn stored(mut object: Value) -> Value {
 fn defaulted(object: Value) -> Value {
     match known(&object) {
         _ if object.is_null() => object,
-        Some(kind) => stored(complete(&kind, object)),
+        Some(kind) => stored(complete_object(&kind, object)),
         None => stored(object),
     }
 }

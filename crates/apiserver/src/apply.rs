@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::complete::complete;
+use super::complete::complete_object;
 use super::failure::{Cause, Failure};
 use super::fields::FieldSet;
 use super::kinds::Kind;
@@ -32,7 +32,7 @@ pub struct Write<'w> {
 }
 
 impl Write<'_> {
-    pub(super) fn owner(&self, operation: Operation) -> ManagerEntry {
+    pub(super) fn manager_entry(&self, operation: Operation) -> ManagerEntry {
         ManagerEntry {
             manager: self.manager.to_owned(),
             operation,
@@ -42,49 +42,51 @@ impl Write<'_> {
     }
 
     /// The type of objects without `apiVersion` and `kind`, which no manager owns.
-    pub(super) fn schema(&self) -> &Type {
+    pub(super) fn object_schema(&self) -> &Type {
         &self.kind.schema
     }
 }
 
 /// The live object, or nothing, after an apply: merged, completed by defaults, with its owners. It is neither
 /// validated nor compared with the live object; see [`strategy`](super::strategy).
-pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn merge_applied(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result<Value, Failure> {
     if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
     }
-    let body = body(applied);
-    let wrong = check(write.schema(), &body);
+    let body = without_type_meta(applied);
+    let wrong = check(write.object_schema(), &body);
     if !wrong.is_empty() {
-        return Err(Failure::internal(untyped(applied, &wrong)));
+        return Err(Failure::internal(describe_type_errors(applied, &wrong)));
     }
     let (mut managed, before) = match live {
-        Some(live) => (Managed::read(live).unwrap_or_default(), bare(live)),
-        None => (Managed::default(), blank(write.kind, applied)),
+        Some(live) => (Managed::from_object(live).unwrap_or_default(), without_managers(live)),
+        None => (Managed::default(), empty_object(write.kind, applied)),
     };
-    let owner = write.owner(Operation::Apply);
+    let owner = write.manager_entry(Operation::Apply);
     if managed.0.is_empty() && live.is_some() {
         let first = Write { manager: "before-first-apply", subresource: None, ..*write };
-        track(&mut managed, &blank(write.kind, applied), &before, &first);
+        track_update(&mut managed, &empty_object(write.kind, applied), &before, &first);
     }
-    let named = fields(write.schema(), &body).without_below(&write.kind.reset_fields(write.subresource));
-    let merged = merge(write.schema(), &before, body);
+    let named =
+        fields(write.object_schema(), &body).without_below(&write.kind.reset_fields(write.subresource));
+    let merged = merge(write.object_schema(), &before, body);
     let last = managed.0.remove(&owner).unwrap_or_default();
     let as_ever = last.fields.is_within(&named);
     let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
     // A body with all fields of the last apply removes nothing.
-    let merged = if as_ever { merged } else { prune(write.schema(), &merged, &managed, &last.fields) };
+    let merged =
+        if as_ever { merged } else { prune_unowned(write.object_schema(), &merged, &managed, &last.fields) };
     let changed = !same(&merged, &before);
     // An apply that changes nothing changes no owners.
     if changed {
-        let conflicts = take(&mut managed, &owner, &before, &merged, write);
+        let conflicts = take_changed_fields(&mut managed, &owner, &before, &merged, write);
         if !write.force && !conflicts.is_empty() {
-            return Err(conflict(&conflicts));
+            return Err(conflict_failure(&conflicts));
         }
     }
     if let Some(owned) = managed.0.get_mut(&owner) {
-        owned.fields = std::mem::take(&mut owned.fields).difference(&identity());
+        owned.fields = std::mem::take(&mut owned.fields).difference(&identity_fields());
         if changed {
             owned.time = Some(write.now.to_owned());
         }
@@ -92,7 +94,7 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
     managed.cap();
     // A new object is always completed.
     let mut object = if changed || live.is_none() {
-        complete(write.kind, named_as(merged, write.kind))
+        complete_object(write.kind, named_as(merged, write.kind))
     } else {
         named_as(before, write.kind)
     };
@@ -102,27 +104,27 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
 
 /// The new object with its owners after a write that is not an apply. `new` is complete. Its `managedFields` take
 /// precedence if it has some; an empty list, or a list of one empty entry, clears the owners.
-pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
-    let after = bare(new);
+pub fn update_managers(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
+    let after = without_managers(new);
     let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
     let cleared = match given.map(Vec::as_slice) {
         Some([]) => true,
         Some([one]) => one.as_object().is_some_and(Map::is_empty),
         _ => false,
     };
-    let of_live = || live.and_then(Managed::read).unwrap_or_default();
+    let of_live = || live.and_then(Managed::from_object).unwrap_or_default();
     let mut managed = if cleared {
         Managed::default()
     } else if write.subresource.is_some() {
         of_live()
     } else {
-        Managed::read(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
+        Managed::from_object(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
     };
     // An update does not start tracking.
     if live.is_none() || !managed.0.is_empty() {
-        let before = live.map_or_else(|| blank(write.kind, new), bare);
-        if separable(write.schema(), &before) && separable(write.schema(), &after) {
-            track(&mut managed, &before, &after, write);
+        let before = live.map_or_else(|| empty_object(write.kind, new), without_managers);
+        if separable(write.object_schema(), &before) && separable(write.object_schema(), &after) {
+            track_update(&mut managed, &before, &after, write);
             managed.cap();
         } else {
             // Items without keys cannot be owned: the server gives up tracking.
@@ -135,15 +137,16 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
 }
 
 /// Makes the manager of an update own the fields that it changes.
-fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
-    let found = compare(write.schema(), before, after).without(&write.kind.reset_fields(write.subresource));
+fn track_update(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
+    let found =
+        compare(write.object_schema(), before, after).without(&write.kind.reset_fields(write.subresource));
     let changed = found.changed();
     for owned in managed.0.values_mut() {
         owned.fields = std::mem::take(&mut owned.fields).difference(&changed).difference(&found.removed);
     }
-    let mine = changed.difference(&identity());
+    let mine = changed.difference(&identity_fields());
     if !mine.is_empty() {
-        let owner = write.owner(Operation::Update);
+        let owner = write.manager_entry(Operation::Update);
         let old = managed.0.remove(&owner).unwrap_or_default();
         let owned = Owned {
             api_version: write.kind.api_version(),
@@ -156,7 +159,7 @@ fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>
 }
 
 /// Takes the fields that an apply changes from other managers, and returns them.
-fn take(
+fn take_changed_fields(
     managed: &mut Managed,
     owner: &ManagerEntry,
     before: &Value,
@@ -167,7 +170,8 @@ fn take(
     if managed.0.keys().all(|other| other == owner) {
         return conflicts;
     }
-    let found = compare(write.schema(), before, merged).without(&write.kind.reset_fields(write.subresource));
+    let found =
+        compare(write.object_schema(), before, merged).without(&write.kind.reset_fields(write.subresource));
     let changed = found.changed();
     for (other, owned) in managed.0.iter_mut().filter(|(other, _)| *other != owner) {
         let lost = owned.fields.intersection(&changed);
@@ -181,7 +185,7 @@ fn take(
 }
 
 /// Removes fields that were applied last time and that no manager owns now.
-fn prune(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
+fn prune_unowned(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
     let last = with_named(ty, last);
     let all = with_named(ty, &fields(ty, merged));
     let left = |value: &Value| with_named(ty, &fields(ty, value));
@@ -194,7 +198,7 @@ fn prune(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value
     remove(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
 }
 
-fn conflict(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
+fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
     let mut found: Vec<(String, Vec<String>)> =
         conflicts.iter().map(|(owner, fields)| (owner.described(), fields.paths())).collect();
     found.sort();
@@ -219,7 +223,7 @@ fn conflict(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
     Failure::new(409, "Conflict", message).caused_by(&causes)
 }
 
-fn untyped(applied: &Value, wrong: &[String]) -> String {
+fn describe_type_errors(applied: &Value, wrong: &[String]) -> String {
     let text = |pointer: &str| applied.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let version = text("/apiVersion");
     let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
@@ -233,7 +237,7 @@ fn untyped(applied: &Value, wrong: &[String]) -> String {
 }
 
 /// The fields that identify an object or that the server sets, which no manager owns.
-fn identity() -> FieldSet {
+fn identity_fields() -> FieldSet {
     const KEYS: [&str; 9] = [
         "name",
         "namespace",
@@ -254,18 +258,18 @@ fn identity() -> FieldSet {
 }
 
 /// The object without `apiVersion` and `kind`.
-fn body(object: &Value) -> Value {
-    without(object, &["apiVersion", "kind"], Value::clone)
+fn without_type_meta(object: &Value) -> Value {
+    copy_without(object, &["apiVersion", "kind"], Value::clone)
 }
 
 /// The object without its owners.
-pub(super) fn bare(object: &Value) -> Value {
-    let metadata = |metadata: &Value| without(metadata, &["managedFields"], Value::clone);
-    without(object, &["apiVersion", "kind"], metadata)
+pub(super) fn without_managers(object: &Value) -> Value {
+    let metadata = |metadata: &Value| copy_without(metadata, &["managedFields"], Value::clone);
+    copy_without(object, &["apiVersion", "kind"], metadata)
 }
 
 /// A copy of a mapping without these keys; `metadata` copies what is below that key.
-fn without(value: &Value, keys: &[&str], metadata: impl Fn(&Value) -> Value) -> Value {
+fn copy_without(value: &Value, keys: &[&str], metadata: impl Fn(&Value) -> Value) -> Value {
     let Some(map) = value.as_object() else { return value.clone() };
     let kept = map.iter().filter(|(key, _)| !keys.contains(&key.as_str()));
     let copied = kept.map(|(key, value)| {
@@ -287,7 +291,7 @@ pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
 }
 
 /// The object before its first write.
-fn blank(kind: &Kind, like: &Value) -> Value {
+fn empty_object(kind: &Kind, like: &Value) -> Value {
     let mut metadata = Map::new();
     for key in ["name", "namespace"] {
         if let Some(value) = like.pointer(&format!("/metadata/{key}")) {

@@ -7,13 +7,13 @@ use super::kinds::Kind;
 use super::normalize::stored;
 
 /// Completes an object. Fields that its kind does not declare are dropped.
-pub fn complete(kind: &Kind, object: Value) -> Value {
+pub fn complete_object(kind: &Kind, object: Value) -> Value {
     // An empty `managedFields` clears the owners; an absent one keeps them.
     let forgotten = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let forgotten = forgotten.is_some_and(Vec::is_empty);
     let mut stored = match &kind.custom {
         Some(custom) => custom.complete(object),
-        None => builtin(kind, object),
+        None => complete_builtin(kind, object),
     };
     if forgotten && let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("managedFields".to_owned(), Value::Array(Vec::new()));
@@ -21,7 +21,7 @@ pub fn complete(kind: &Kind, object: Value) -> Value {
     stored
 }
 
-fn builtin(kind: &Kind, mut object: Value) -> Value {
+fn complete_builtin(kind: &Kind, mut object: Value) -> Value {
     // No schema declares them.
     let names = ["kind", "apiVersion"]
         .map(|key| Some((key, object.as_object_mut().and_then(|map| map.shift_remove(key))?)));

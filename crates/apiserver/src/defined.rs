@@ -9,7 +9,7 @@ use super::kinds::Kind;
 
 impl Kind {
     /// The kinds that a definition defines, one per served version.
-    pub fn customs(definition: &Value) -> Vec<Self> {
+    pub fn from_definition(definition: &Value) -> Vec<Self> {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let texts = |pointer: &str| -> Vec<String> {
             let list = definition.pointer(pointer).and_then(Value::as_array);
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// A custom resource whose definition is not known: mappings are merged key by key, lists are atomic.
-    pub fn schemaless(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
+    pub fn custom_without_schema(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Self {
             plural: plural.to_owned(),

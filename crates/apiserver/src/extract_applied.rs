@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::apply::{Write, bare, named_as};
+use super::apply::{Write, named_as, without_managers};
 use super::fields::FieldSet;
 use super::managed::{Managed, Operation};
 use super::typed::{compare, extract};
@@ -16,13 +16,13 @@ use super::typed::{compare, extract};
 /// whole desired object: fields that `target` has in common with it are in the body as well, so that a later apply of
 /// everything changes no owners.
 pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Write<'_>) -> Value {
-    let (before, after, all) = (bare(live), bare(target), bare(whole));
+    let (before, after, all) = (without_managers(live), without_managers(target), without_managers(whole));
     let reset_fields = write.kind.reset_fields(write.subresource);
-    let found = compare(write.schema(), &before, &after).without(&reset_fields);
-    let left = compare(write.schema(), &after, &all).without(&reset_fields);
-    let same = owned(whole, write).difference(&left.changed());
-    let named = owned(live, write).difference(&found.removed).union(found.changed()).union(same);
-    let mut body = only(&after, &named, write);
+    let found = compare(write.object_schema(), &before, &after).without(&reset_fields);
+    let left = compare(write.object_schema(), &after, &all).without(&reset_fields);
+    let same = fields_of_manager(whole, write).difference(&left.changed());
+    let named = fields_of_manager(live, write).difference(&found.removed).union(found.changed()).union(same);
+    let mut body = extract_fields(&after, &named, write);
     for field in ["uid", "resourceVersion"] {
         if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
             body["metadata"][field] = value.clone();
@@ -33,16 +33,20 @@ pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Writ
 
 /// The type and name of an object, and the fields that `write.manager` has applied.
 pub fn applied_fields(object: &Value, write: &Write<'_>) -> Value {
-    only(&bare(object), &owned(object, write), write)
+    extract_fields(&without_managers(object), &fields_of_manager(object, write), write)
 }
 
-fn owned(object: &Value, write: &Write<'_>) -> FieldSet {
-    let managed = Managed::read(object).unwrap_or_default();
-    managed.0.get(&write.owner(Operation::Apply)).map(|owned| owned.fields.clone()).unwrap_or_default()
+fn fields_of_manager(object: &Value, write: &Write<'_>) -> FieldSet {
+    let managed = Managed::from_object(object).unwrap_or_default();
+    managed
+        .0
+        .get(&write.manager_entry(Operation::Apply))
+        .map(|owned| owned.fields.clone())
+        .unwrap_or_default()
 }
 
-fn only(object: &Value, fields: &FieldSet, write: &Write<'_>) -> Value {
-    let mut body = extract(write.schema(), object, fields);
+fn extract_fields(object: &Value, fields: &FieldSet, write: &Write<'_>) -> Value {
+    let mut body = extract(write.object_schema(), object, fields);
     if !body.is_object() {
         body = json!({});
     }
@@ -59,7 +63,7 @@ fn only(object: &Value, fields: &FieldSet, write: &Write<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, applied, complete, update};
+    use super::super::{Kind, applied, complete_object, update_managers};
     use super::*;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
@@ -84,7 +88,7 @@ mod tests {
         live["metadata"]["resourceVersion"] = json!("7");
         let mut edited = live.clone();
         edited["data"] = json!({"a": "2", "b": "2", "c": "1", "d": "2"});
-        let live = update(Some(&live), &complete(kind, edited), &write(kind, "edit"));
+        let live = update_managers(Some(&live), &complete_object(kind, edited), &write(kind, "edit"));
         assert_eq!(owners(&live, "us"), r#"{"f:data":{"f:c":{}}}"#);
 
         let mut target = live.clone();

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::apply::{Write, bare};
+use super::apply::{Write, without_managers};
 use super::fields::{Element, FieldSet};
 use super::managed::{Managed, ManagerEntry, Operation, Owned};
 use super::typed::compare;
@@ -29,12 +29,12 @@ pub struct HandoverScope<'s> {
 /// The live object after fields of other managers were handed over to `write.manager`, which then owns them as if it had
 /// applied them; `None` where there is nothing to hand over.
 pub fn hand_over(live: &Value, scope: &HandoverScope<'_>, write: &Write<'_>) -> Option<Value> {
-    let mut managed = Managed::read(live)?;
+    let mut managed = Managed::from_object(live)?;
     let differs = scope.target.map(|target| {
-        let found = compare(write.schema(), &bare(live), &bare(target));
+        let found = compare(write.object_schema(), &without_managers(live), &without_managers(target));
         found.changed().union(found.removed)
     });
-    let own = write.owner(Operation::Apply);
+    let own = write.manager_entry(Operation::Apply);
     let mut taken = scope.named.clone();
     let mut api_version = None;
     let mut any = !scope.named.is_empty();
@@ -83,7 +83,7 @@ pub fn field_set<'p>(paths: impl Iterator<Item = Vec<Element>> + 'p) -> FieldSet
 mod tests {
     use serde_json::json;
 
-    use super::super::{Kind, applied, complete, update};
+    use super::super::{Kind, applied, complete_object, update_managers};
     use super::*;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
@@ -101,7 +101,8 @@ mod tests {
         let mut edited = live.clone();
         edited["spec"]["ports"][0]["port"] = json!(83);
         edited["spec"]["selector"]["tier"] = json!("x");
-        let edited = update(Some(&live), &complete(kind, edited), &write(kind, "kubectl-edit"));
+        let edited =
+            update_managers(Some(&live), &complete_object(kind, edited), &write(kind, "kubectl-edit"));
         let refused = applied(Some(&edited), &body, &write(kind, "us")).unwrap_err();
         assert!(refused.message.contains("Duplicate value: \"http\""), "{}", refused.message);
 
@@ -130,7 +131,7 @@ mod tests {
         let kind = Kind::builtin("v1", "ConfigMap").unwrap();
         let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
             "labels": {"x": "1", "y": "1"}}, "data": {"k": "v"}});
-        let live = update(None, &live, &write(kind, "them"));
+        let live = update_managers(None, &live, &write(kind, "them"));
         let labels =
             |key: &str| field_set(std::iter::once(["metadata", "labels", key].map(Element::field).to_vec()));
         let (stay, named) = (labels("x"), labels("y"));

@@ -8,13 +8,13 @@
 //!              (patches)                               defaults)     validated, or unchanged)
 //! ```
 //!
-//! - [`Kind`] has the names and the schema of a kind: [`Kind::builtin`], or [`Kind::customs`] from a
+//! - [`Kind`] has the names and the schema of a kind: [`Kind::builtin`], or [`Kind::from_definition`] from a
 //!   `CustomResourceDefinition`. Its [`schema`] says which lists are merged and how.
-//! - [`apply()`] is server-side apply: it merges what is applied into the live object, removes fields
+//! - [`merge_applied`] is server-side apply: it merges what is applied into the live object, removes fields
 //!   that the manager applied before and no other manager owns, and refuses on conflicts.
-//! - [`update()`] tracks field ownership after any other write; [`patches`] computes such writes.
-//! - [`complete()`] writes the object as the server does and fills in defaults.
-//! - [`strategy::create`] and [`strategy::update`] prepare the object for storing. The latter returns the live object where
+//! - [`update_managers`] tracks field ownership after any other write; [`patches`] computes such writes.
+//! - [`complete_object`] writes the object as the server does and fills in defaults.
+//! - [`strategy::prepare_for_create`] and [`strategy::prepare_for_update`] prepare the object for storing. The latter returns the live object where
 //!   nothing has changed.
 //! - [`applied`] does all of it: it returns the object after an apply.
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
@@ -72,8 +72,8 @@ mod versions;
 
 use serde_json::Value;
 
-pub use apply::{Write, apply, update};
-pub use complete::complete;
+pub use apply::{Write, merge_applied, update_managers};
+pub use complete::complete_object;
 pub use custom::Custom;
 pub use defaults::encode_string_data;
 pub use extract_applied::{applied_fields, extract_applied};
@@ -86,9 +86,9 @@ pub use versions::{Conversion, convert};
 /// The object after an apply; the live object itself where the apply changes nothing. A new object has no uid and no
 /// resource version.
 pub fn applied(live: Option<&Value>, object: &Value, write: &Write<'_>) -> Result<Value, Failure> {
-    let merged = apply(live, object, write)?;
+    let merged = merge_applied(live, object, write)?;
     match live {
-        Some(live) => strategy::update(live, merged, write),
-        None => strategy::create(merged, write),
+        Some(live) => strategy::prepare_for_update(live, merged, write),
+        None => strategy::prepare_for_create(merged, write),
     }
 }

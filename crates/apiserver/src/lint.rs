@@ -11,7 +11,7 @@ use serde_json::Value;
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::nearest;
 
-use super::complete::complete;
+use super::complete::complete_object;
 use super::failure::{Cause, Failure};
 use super::fields::{Element, element_of};
 use super::kinds::Kind;
@@ -66,7 +66,7 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
     let mut lint = Lint { kind, found: Vec::new(), pointer: String::new(), suggestions: 0 };
     for (key, value) in object.as_object().into_iter().flatten() {
         if !matches!(key.as_str(), "apiVersion" | "kind") {
-            lint.field(&kind.schema, key, value);
+            lint.lint_field(&kind.schema, key, value);
         }
     }
     let mut found = lint.found;
@@ -74,15 +74,15 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
         let known = KnownProblems::new(&found);
         let pods = if kind.custom.is_none() { pods::problems(&kind.kind, object) } else { Vec::new() };
         let places: BTreeSet<String> = pods.iter().map(|problem| problem.pointer.clone()).collect();
-        let mut refused = refusals(kind, object);
+        let mut refused = find_refusals(kind, object);
         refused.retain(|problem| !places.contains(&problem.pointer));
         if kind.custom.is_none() {
             refused.extend(pods);
             refused.extend(others::problems(&kind.kind, object));
-            refused.extend(encoded(kind, object));
-            refused.extend(definition(kind, object));
+            refused.extend(find_unencoded_data(kind, object));
+            refused.extend(lint_definition(kind, object));
         }
-        refused.retain(|new| !known.explain(new));
+        refused.retain(|new| !known.is_known(new));
         found.extend(refused);
     }
     found
@@ -120,7 +120,7 @@ impl KnownProblems {
     }
 
     /// Whether what is refused is known, or only follows from an unknown field next to it.
-    fn explain(&self, new: &Problem) -> bool {
+    fn is_known(&self, new: &Problem) -> bool {
         let follows = || {
             let mut named = new.message.split('`').skip(1).step_by(2);
             self.meant.get(&new.pointer).is_some_and(|meant| named.any(|field| meant.contains(field)))
@@ -144,11 +144,11 @@ struct Lint<'k> {
 }
 
 impl Lint<'_> {
-    fn add(&mut self, effect: Effect, message: String, help: Option<String>) {
+    fn add_problem(&mut self, effect: Effect, message: String, help: Option<String>) {
         self.found.push(Problem { pointer: self.pointer.clone(), effect, message, help });
     }
 
-    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
+    fn lint_below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(&escape(token));
@@ -156,32 +156,36 @@ impl Lint<'_> {
         self.pointer.truncate(length);
     }
 
-    fn field(&mut self, of: &Type, key: &str, value: &Value) {
+    fn lint_field(&mut self, of: &Type, key: &str, value: &Value) {
         let Some(parts) = of.parts() else { return };
-        self.below(key, |lint| {
+        self.lint_below(key, |lint| {
             if let Some(ty) = parts.get(key) {
-                lint.value(ty, value);
+                lint.lint_value(ty, value);
             } else {
                 let few = parts.fields.is_none_or(|fields| fields.len() <= MAX_DECLARED_FIELDS);
                 let fields = parts.fields.filter(|_| few && lint.suggestions < MAX_SUGGESTIONS);
                 lint.suggestions += 1;
                 let known: Option<Vec<&str>> =
                     fields.map(|fields| fields.keys().map(String::as_str).collect());
-                lint.unknown(key, known.as_deref());
+                lint.report_unknown_field(key, known.as_deref());
             }
         });
     }
 
     /// Reports an unknown field. Without the `known` ones, the right one is not searched.
-    fn unknown(&mut self, key: &str, known: Option<&[&str]>) {
+    fn report_unknown_field(&mut self, key: &str, known: Option<&[&str]>) {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
         if key.is_empty() {
             let help = "write the name of the field before the colon, or remove the line".to_owned();
-            return self.add(Effect::Dropped, format!("{place} has a field with an empty name"), Some(help));
+            return self.add_problem(
+                Effect::Dropped,
+                format!("{place} has a field with an empty name"),
+                Some(help),
+            );
         }
         let message = format!("{place} has no field `{key}`");
-        let Some(known) = known else { return self.add(Effect::Dropped, message, None) };
+        let Some(known) = known else { return self.add_problem(Effect::Dropped, message, None) };
         let renamed = || misplaced::renamed(key).filter(|_| self.kind.custom.is_none());
         let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));
         let meant = |name: &str| format!("did you mean `{name}`?");
@@ -194,36 +198,36 @@ impl Lint<'_> {
             .or_else(|| belongs(misplaced::anywhere(&self.kind.schema, key)));
         let help =
             help.or_else(|| (known.len() <= 12).then(|| format!("its fields are {}", known.join(", "))));
-        self.add(Effect::Dropped, message, help);
+        self.add_problem(Effect::Dropped, message, help);
     }
 
-    fn value(&mut self, ty: &Type, value: &Value) {
+    fn lint_value(&mut self, ty: &Type, value: &Value) {
         if value.is_null() {
             return;
         }
         let ty = ty.resolve();
-        if let Some(wanted) = self.wanted(ty, value) {
+        if let Some(wanted) = self.expected_type(ty, value) {
             let message =
                 format!("{} must be {wanted}, but is {}", words::field(&self.pointer), words::shown(value));
             let help = words::correction(ty, value);
-            return self.add(Effect::Refused, message, help);
+            return self.add_problem(Effect::Refused, message, help);
         }
         match (ty, value) {
             (Type::List { item, list_type }, Value::Array(values)) => {
-                self.duplicates(item, list_type, values);
+                self.report_duplicates(item, list_type, values);
                 for (index, value) in values.iter().enumerate() {
-                    self.below(&index.to_string(), |lint| lint.value(item, value));
+                    self.lint_below(&index.to_string(), |lint| lint.lint_value(item, value));
                 }
             }
             (Type::Struct(_) | Type::Map { .. }, Value::Object(map)) => {
-                map.iter().for_each(|(key, value)| self.field(ty, key, value));
+                map.iter().for_each(|(key, value)| self.lint_field(ty, key, value));
             }
             _ => {}
         }
     }
 
     /// The type that a value should have, if it has another one.
-    fn wanted(&self, ty: &Type, value: &Value) -> Option<&'static str> {
+    fn expected_type(&self, ty: &Type, value: &Value) -> Option<&'static str> {
         let whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
         let (fits, wanted) = match ty {
             Type::Any | Type::Atomic | Type::Named(_) => return None,
@@ -241,7 +245,7 @@ impl Lint<'_> {
     }
 
     /// Reports items of a list with the key of an earlier item.
-    fn duplicates(&mut self, item: &Type, list_type: &ListType, values: &[Value]) {
+    fn report_duplicates(&mut self, item: &Type, list_type: &ListType, values: &[Value]) {
         let ListType::Keys(keys) = list_type else { return };
         let mut places: BTreeMap<Element, usize> = BTreeMap::new();
         for (index, value) in values.iter().enumerate() {
@@ -256,15 +260,15 @@ impl Lint<'_> {
                  only one of the two counts",
                 keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ")
             );
-            self.below(&index.to_string(), |lint| {
-                lint.add(Effect::Ambiguous, message, Some("remove one of the two".to_owned()));
+            self.lint_below(&index.to_string(), |lint| {
+                lint.add_problem(Effect::Ambiguous, message, Some("remove one of the two".to_owned()));
             });
         }
     }
 }
 
 /// Data of a Secret that is not encoded.
-fn encoded(kind: &Kind, object: &Value) -> Vec<Problem> {
+fn find_unencoded_data(kind: &Kind, object: &Value) -> Vec<Problem> {
     let data = object.get("data").and_then(Value::as_object).filter(|_| kind.is("Secret"));
     let wrong = data.into_iter().flatten().filter(|(_, value)| !value.as_str().is_none_or(words::is_base64));
     wrong
@@ -278,7 +282,7 @@ fn encoded(kind: &Kind, object: &Value) -> Vec<Problem> {
 }
 
 /// The problems of the names and the scope of a CRD.
-fn definition(kind: &Kind, object: &Value) -> Vec<Problem> {
+fn lint_definition(kind: &Kind, object: &Value) -> Vec<Problem> {
     let mut found = Vec::new();
     if !kind.is("CustomResourceDefinition") {
         return found;
@@ -318,17 +322,19 @@ fn definition(kind: &Kind, object: &Value) -> Vec<Problem> {
 }
 
 /// What validation refuses when the object is created.
-fn refusals(kind: &Kind, object: &Value) -> Vec<Problem> {
+fn find_refusals(kind: &Kind, object: &Value) -> Vec<Problem> {
     let now = "2000-01-01T00:00:00Z";
     let write = Write { kind, manager: "federate", subresource: None, force: false, now };
-    match strategy::create(complete(kind, object.clone()), &write) {
+    match strategy::prepare_for_create(complete_object(kind, object.clone()), &write) {
         Ok(_) => Vec::new(),
-        Err(failure) => causes(&failure).iter().map(|cause| refusal(kind, object, cause)).collect(),
+        Err(failure) => {
+            unique_causes(&failure).iter().map(|cause| describe_refusal(kind, object, cause)).collect()
+        }
     }
 }
 
 /// The causes of a failure, each once.
-fn causes(failure: &Failure) -> Vec<Cause> {
+fn unique_causes(failure: &Failure) -> Vec<Cause> {
     let listed = failure.details.get("causes").and_then(Value::as_array);
     let text =
         |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -346,7 +352,7 @@ fn causes(failure: &Failure) -> Vec<Cause> {
     causes
 }
 
-fn refusal(kind: &Kind, object: &Value, cause: &Cause) -> Problem {
+fn describe_refusal(kind: &Kind, object: &Value, cause: &Cause) -> Problem {
     let (pointer, key) = words::place(object, cause);
     let effect = if cause.field == "metadata.name" { Effect::BadName } else { Effect::Refused };
     if cause.reason == "FieldValueRequired" {

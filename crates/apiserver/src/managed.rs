@@ -63,7 +63,7 @@ pub struct Managed(pub BTreeMap<ManagerEntry, Owned>);
 
 impl Managed {
     /// Reads `metadata.managedFields`; `None` when an entry is malformed.
-    pub fn read(object: &Value) -> Option<Self> {
+    pub fn from_object(object: &Value) -> Option<Self> {
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let mut managed = Self::default();
         for entry in entries.into_iter().flatten() {
@@ -94,7 +94,7 @@ impl Managed {
         entries.sort_by_key(|(owner, owned)| {
             (owner.operation, &owned.time, &owner.manager, &owned.api_version, &owner.subresource)
         });
-        entries.into_iter().map(|(owner, owned)| entry(owner, owned)).collect()
+        entries.into_iter().map(|(owner, owned)| entry_to_json(owner, owned)).collect()
     }
 
     /// Writes the entries into the object.
@@ -171,7 +171,7 @@ pub fn read_fields(object: &mut Value) {
     }
 }
 
-fn entry(owner: &ManagerEntry, owned: &Owned) -> Value {
+fn entry_to_json(owner: &ManagerEntry, owned: &Owned) -> Value {
     let mut entry = Map::new();
     let operation = match owner.operation {
         Operation::Apply => "Apply",

@@ -11,12 +11,12 @@ use super::schema::{Field, Struct, Type, WhenWritten};
 /// Brings a built-in object into the form in which the server writes it. Fields that its schema does not declare are
 /// dropped.
 pub fn normalize(ty: &Type, value: &mut Value) {
-    convert(ty, value, Form::Written);
+    normalize_value(ty, value, Form::Written);
 }
 
 /// Normalizes an object as it is read from storage, where an empty list and no list are the same.
 pub(super) fn stored(ty: &Type, value: &mut Value) {
-    convert(ty, value, Form::Stored);
+    normalize_value(ty, value, Form::Stored);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,11 +25,11 @@ enum Form {
     Stored,
 }
 
-fn convert(ty: &Type, value: &mut Value, form: Form) {
+fn normalize_value(ty: &Type, value: &mut Value, form: Form) {
     match ty.resolve() {
-        Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value), form),
+        Type::Struct(s) if s.rest.is_none() => normalize_struct(s, as_mapping(value), form),
         Type::Map { value: ty, .. } => {
-            mapping(value)
+            as_mapping(value)
                 .into_iter()
                 .flat_map(Map::values_mut)
                 .for_each(|value| normalize_below(ty, value, form));
@@ -54,9 +54,9 @@ fn convert(ty: &Type, value: &mut Value, form: Form) {
     }
 }
 
-fn structure(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
+fn normalize_struct(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
     let Some(map) = map else { return };
-    map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value, form)));
+    map.retain(|name, value| s.fields.get(name).is_some_and(|field| normalize_field(field, value, form)));
     for (name, field) in &s.fields {
         if matches!(field.written, WhenWritten::Always | WhenWritten::Nullable)
             && !map.contains_key(name)
@@ -72,12 +72,12 @@ fn normalize_below(ty: &Type, value: &mut Value, form: Form) {
     if value.is_null() {
         *value = zero(ty);
     } else {
-        convert(ty, value, form);
+        normalize_value(ty, value, form);
     }
 }
 
 /// A mapping; `None` for any other value.
-fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
+fn as_mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -85,17 +85,17 @@ fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
 }
 
 /// Normalizes the value of a field; returns whether it is written.
-fn written(field: &Field, value: &mut Value, form: Form) -> bool {
+fn normalize_field(field: &Field, value: &mut Value, form: Form) -> bool {
     if value.is_null() {
         return field.written == WhenWritten::Nullable;
     }
-    convert(&field.ty, value, form);
+    normalize_value(&field.ty, value, form);
     match field.written {
-        WhenWritten::Filled => !(empty(value) || is_zero(&field.ty, value)),
+        WhenWritten::Filled => !(is_empty_value(value) || is_zero(&field.ty, value)),
         WhenWritten::Always => {
             if form == Form::Stored
                 && matches!(field.ty, Type::List { .. } | Type::Map { .. })
-                && empty(value)
+                && is_empty_value(value)
             {
                 *value = Value::Null;
             }
@@ -106,7 +106,7 @@ fn written(field: &Field, value: &mut Value, form: Form) -> bool {
 }
 
 /// The zero value of a type, as a new object has it.
-fn empty(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(truth) => !truth,
@@ -195,9 +195,9 @@ pub fn quantity(value: &Value) -> Option<String> {
         let scaled = digits.checked_mul(1024i128.checked_pow(u32::try_from(power).ok()? + 1)?)?;
         let unit = 10i128.checked_pow(places.unsigned_abs())?;
         return if scaled % unit == 0 && scaled / unit >= 1024 {
-            Some(format!("{sign}{}", binary(scaled / unit)))
+            Some(format!("{sign}{}", format_binary(scaled / unit)))
         } else {
-            Some(format!("{sign}{}", decimal(scaled, -places, false)?))
+            Some(format!("{sign}{}", format_decimal(scaled, -places, false)?))
         };
     }
     let exponent = match DECIMAL.iter().find(|(known, _)| *known == suffix) {
@@ -205,7 +205,7 @@ pub fn quantity(value: &Value) -> Option<String> {
         None => suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?,
     };
     let scientific = suffix.len() > 1;
-    Some(format!("{sign}{}", decimal(digits, exponent.checked_sub(places)?, scientific)?))
+    Some(format!("{sign}{}", format_decimal(digits, exponent.checked_sub(places)?, scientific)?))
 }
 
 /// An exact amount, in billionths, in the form that the server writes: with binary suffixes or decimal ones. An
@@ -221,9 +221,9 @@ pub fn amount(nano: i128, is_binary: bool) -> String {
     const NANO: i128 = 1_000_000_000;
     let (sign, size) = (if nano < 0 { "-" } else { "" }, nano.saturating_abs());
     if is_binary && size % NANO == 0 && size / NANO >= 1024 {
-        return format!("{sign}{}", binary(size / NANO));
+        return format!("{sign}{}", format_binary(size / NANO));
     }
-    let text = if size == 0 { None } else { decimal(size, -9, false) };
+    let text = if size == 0 { None } else { format_decimal(size, -9, false) };
     text.map_or_else(|| "0".to_owned(), |text| format!("{sign}{text}"))
 }
 
@@ -231,7 +231,7 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [(&str, i32); 10] =
     [("", 0), ("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-fn binary(mut amount: i128) -> String {
+fn format_binary(mut amount: i128) -> String {
     let mut suffix = "";
     for larger in BINARY {
         if amount % 1024 != 0 {
@@ -243,7 +243,7 @@ fn binary(mut amount: i128) -> String {
 }
 
 /// `digits × 10^exponent` with an exponent that is a multiple of three; finer than 1n is rounded up.
-fn decimal(mut digits: i128, mut exponent: i32, scientific: bool) -> Option<String> {
+fn format_decimal(mut digits: i128, mut exponent: i32, scientific: bool) -> Option<String> {
     while exponent < -9 {
         digits = digits / 10 + i128::from(digits % 10 != 0);
         exponent += 1;

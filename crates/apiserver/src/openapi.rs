@@ -20,7 +20,7 @@ impl Kind {
         let schemas = schemas.and_then(Value::as_object);
         let schema = schemas.and_then(|schemas| {
             let own = schemas.values().find(|schema| is_of(schema, &self))?;
-            Some(Schemas(schemas).root(own))
+            Some(Schemas(schemas).read_root(own))
         });
         Self { schema: schema.unwrap_or(self.schema), ..self }
     }
@@ -41,8 +41,8 @@ struct Schemas<'d>(&'d Map<String, Value>);
 
 impl<'d> Schemas<'d> {
     /// The type of whole objects.
-    fn root(&self, schema: &'d Value) -> Type {
-        let mut root = self.read(schema, &mut Vec::new());
+    fn read_root(&self, schema: &'d Value) -> Type {
+        let mut root = self.read_type(schema, &mut Vec::new());
         if let Type::Struct(root) = &mut root {
             for (name, ty) in
                 [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
@@ -54,14 +54,14 @@ impl<'d> Schemas<'d> {
     }
 
     /// A type. `open` are the names of the types that contain it: a type that contains itself is not followed.
-    fn read(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
-        if let Some(name) = reference(schema) {
+    fn read_type(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
+        if let Some(name) = referenced_name(schema) {
             if name.ends_with("api.resource.Quantity") {
                 return Type::Quantity;
             }
             let Some(named) = self.0.get(name).filter(|_| !open.contains(&name)) else { return Type::Any };
             open.push(name);
-            let ty = self.read(named, open);
+            let ty = self.read_type(named, open);
             open.pop();
             return ty;
         }
@@ -75,29 +75,29 @@ impl<'d> Schemas<'d> {
             "string" => Type::Text,
             "integer" | "number" => Type::Number,
             "boolean" => Type::Boolean,
-            "array" => self.list(schema, open),
-            "object" => self.map(schema, text("x-kubernetes-map-type") == "atomic", open),
+            "array" => self.read_list(schema, open),
+            "object" => self.read_map(schema, text("x-kubernetes-map-type") == "atomic", open),
             _ => Type::Any,
         }
     }
 
-    fn list(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
+    fn read_list(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
         let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
         let list_type = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
             Some("set") => ListType::Set,
             Some("map") => ListType::Keys(keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()),
             _ => ListType::Atomic,
         };
-        let item = schema.get("items").map_or(Type::Any, |items| self.read(items, open));
+        let item = schema.get("items").map_or(Type::Any, |items| self.read_type(items, open));
         Type::List { item: Box::new(item), list_type }
     }
 
-    fn map(&self, schema: &'d Value, atomic: bool, open: &mut Vec<&'d str>) -> Type {
+    fn read_map(&self, schema: &'d Value, atomic: bool, open: &mut Vec<&'d str>) -> Type {
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             let mut fields = BTreeMap::new();
             for (name, property) in properties {
                 let field = Field {
-                    ty: self.read(property, open),
+                    ty: self.read_type(property, open),
                     written: WhenWritten::Given,
                     default: property.get("default").cloned(),
                 };
@@ -107,7 +107,9 @@ impl<'d> Schemas<'d> {
             return Type::Struct(Struct { fields, rest: Some(Box::new(Type::Any)), atomic });
         }
         match schema.get("additionalProperties") {
-            Some(value) if value.is_object() => Type::Map { value: Box::new(self.read(value, open)), atomic },
+            Some(value) if value.is_object() => {
+                Type::Map { value: Box::new(self.read_type(value, open)), atomic }
+            }
             _ if atomic => Type::Atomic,
             _ => Type::Any,
         }
@@ -115,7 +117,7 @@ impl<'d> Schemas<'d> {
 }
 
 /// The name of the type that a schema refers to.
-fn reference(schema: &Value) -> Option<&str> {
+fn referenced_name(schema: &Value) -> Option<&str> {
     let named = |schema: &'_ Value| schema.get("$ref").is_some();
     let schema = if named(schema) {
         schema

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::schema::{ListType, Type};
 
 /// The document after a merge patch (RFC 7386): null removes, mappings are merged, all else replaces.
-pub fn merge(document: &Value, patch: &Value) -> Value {
+pub fn apply_merge_patch(document: &Value, patch: &Value) -> Value {
     let Value::Object(changes) = patch else { return patch.clone() };
     let mut merged = document.as_object().cloned().unwrap_or_default();
     for (key, change) in changes {
@@ -16,7 +16,7 @@ pub fn merge(document: &Value, patch: &Value) -> Value {
             merged.shift_remove(key);
         } else {
             let old = merged.get(key).cloned().unwrap_or_default();
-            merged.insert(key.clone(), merge(&old, change));
+            merged.insert(key.clone(), apply_merge_patch(&old, change));
         }
     }
     Value::Object(merged)
@@ -25,7 +25,7 @@ pub fn merge(document: &Value, patch: &Value) -> Value {
 /// The document after a strategic merge patch: lists of items with keys are merged by key.
 ///
 /// `Err` says what is wrong with a directive.
-pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, String> {
+pub fn apply_strategic_patch(ty: &Type, document: &Value, patch: &Value) -> Result<Value, String> {
     let Value::Object(changes) = patch else { return Ok(patch.clone()) };
     let mut merged = document.as_object().cloned().unwrap_or_default();
     match changes.get("$patch").and_then(Value::as_str) {
@@ -57,7 +57,8 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
             }
             let order = changes.get(&format!("$setElementOrder/{key}")).and_then(Value::as_array);
             let old = merged.get(key).cloned().unwrap_or_default();
-            let new = if replaces(ty, key) { change.clone() } else { field(below, &old, change, order)? };
+            let new =
+                if is_replaced(ty, key) { change.clone() } else { patch_field(below, &old, change, order)? };
             if new == Value::Null {
                 merged.shift_remove(key);
             } else {
@@ -72,22 +73,23 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
             && let Some(list) = merged.get(name).cloned()
         {
             let below = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Any);
-            merged.insert(name.to_owned(), field(below, &list, &Value::Array(Vec::new()), Some(order))?);
+            merged
+                .insert(name.to_owned(), patch_field(below, &list, &Value::Array(Vec::new()), Some(order))?);
         }
     }
     Ok(Value::Object(merged))
 }
 
 /// Whether a field is replaced although it could be merged.
-fn replaces(ty: &Type, key: &str) -> bool {
+fn is_replaced(ty: &Type, key: &str) -> bool {
     matches!(ty, Type::Named("PodDisruptionBudgetSpec")) && key == "selector"
 }
 
-fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
+fn patch_field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
     match (ty.resolve(), change) {
         (Type::List { item, list_type: ListType::Keys(keys) }, Value::Array(changes)) => {
             let key = keys.first().map_or("name", String::as_str);
-            list(item, key, old, changes, order)
+            patch_list(item, key, old, changes, order)
         }
         (Type::List { list_type: ListType::Set, .. }, Value::Array(changes)) => {
             let mut items = old.as_array().cloned().unwrap_or_default();
@@ -96,20 +98,20 @@ fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> 
                     items.push(change.clone());
                 }
             }
-            sort(&mut items, old, order.unwrap_or(changes), &|item| Some(item.clone()));
+            sort_by_order(&mut items, old, order.unwrap_or(changes), &|item| Some(item.clone()));
             Ok(Value::Array(items))
         }
         (_, Value::Object(map)) => {
             if map.get("$patch").and_then(Value::as_str) == Some("delete") {
                 return Ok(Value::Null);
             }
-            strategic(ty, old, change)
+            apply_strategic_patch(ty, old, change)
         }
         _ => Ok(change.clone()),
     }
 }
 
-fn list(
+fn patch_list(
     ty: &Type,
     key: &str,
     old: &Value,
@@ -131,18 +133,23 @@ fn list(
             continue;
         }
         match items.iter_mut().find(|item| item.get(key) == Some(mark)) {
-            Some(item) => *item = strategic(ty, item, change)?,
-            None => items.push(strategic(ty, &Value::Null, change)?),
+            Some(item) => *item = apply_strategic_patch(ty, item, change)?,
+            None => items.push(apply_strategic_patch(ty, &Value::Null, change)?),
         }
     }
     let given: Vec<Value> = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
-    sort(&mut items, old, order.unwrap_or(&given), &|item| item.get(key).cloned());
+    sort_by_order(&mut items, old, order.unwrap_or(&given), &|item| item.get(key).cloned());
     Ok(Value::Array(items))
 }
 
 /// Sorts the items that an order names. An item that it does not name precedes the first item that it preceded in the
 /// old list.
-fn sort(items: &mut Vec<Value>, old: &Value, order: &[Value], mark: &dyn Fn(&Value) -> Option<Value>) {
+fn sort_by_order(
+    items: &mut Vec<Value>,
+    old: &Value,
+    order: &[Value],
+    mark: &dyn Fn(&Value) -> Option<Value>,
+) {
     let place = |item: &Value| order.iter().position(|o| mark(o).is_some() && mark(o) == mark(item));
     let was = |item: &Value| {
         let old = old.as_array().map_or(&[][..], Vec::as_slice);
@@ -176,7 +183,7 @@ mod tests {
     }
 
     fn patched(document: &Value, patch: &Value) -> Value {
-        strategic(builtin("Pod").unwrap(), document, patch).unwrap()
+        apply_strategic_patch(builtin("Pod").unwrap(), document, patch).unwrap()
     }
 
     #[test]
@@ -195,13 +202,17 @@ mod tests {
         let document = json!({"metadata": {"finalizers": ["a", "b"]}});
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}});
         assert_eq!(patched(&document, &patch), json!({"metadata": {"finalizers": ["c", "b"]}}));
-        assert!(strategic(builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"})).is_err());
+        assert!(
+            apply_strategic_patch(builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"})).is_err()
+        );
     }
 
     #[test]
     fn the_selector_of_a_budget_is_replaced() {
         let selector = |key: &str| json!({"spec": {"selector": {"matchLabels": {key: "1"}}}});
-        let merged = |kind: &str| strategic(builtin(kind).unwrap(), &selector("a"), &selector("b")).unwrap();
+        let merged = |kind: &str| {
+            apply_strategic_patch(builtin(kind).unwrap(), &selector("a"), &selector("b")).unwrap()
+        };
         assert_eq!(merged("PodDisruptionBudget"), selector("b"));
         let both = json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "1"}}}});
         assert_eq!(merged("Deployment"), both);
@@ -209,7 +220,10 @@ mod tests {
 
     #[test]
     fn merge_patches_remove_by_null() {
-        let merged = merge(&json!({"a": {"b": 1, "c": 2}, "l": [1]}), &json!({"a": {"b": null}, "l": [2]}));
+        let merged = apply_merge_patch(
+            &json!({"a": {"b": 1, "c": 2}, "l": [1]}),
+            &json!({"a": {"b": null}, "l": [2]}),
+        );
         assert_eq!(merged, json!({"a": {"c": 2}, "l": [2]}));
     }
 }

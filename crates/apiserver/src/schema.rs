@@ -173,22 +173,22 @@ impl Type {
 /// A built-in type.
 pub fn builtin(name: &str) -> Option<&'static Type> {
     static TYPES: OnceLock<BTreeMap<&'static str, Type>> = OnceLock::new();
-    TYPES.get_or_init(table).get(name)
+    TYPES.get_or_init(parse_types).get(name)
 }
 
-fn table() -> BTreeMap<&'static str, Type> {
+fn parse_types() -> BTreeMap<&'static str, Type> {
     let lines = include_str!("types.txt").lines().filter(|line| !line.starts_with('#'));
     lines
         .filter_map(|line| {
             let (name, fields) = line.split_once(' ')?;
             let bare = name.trim_end_matches('!');
-            let fields = fields.split(' ').filter_map(field).collect();
+            let fields = fields.split(' ').filter_map(parse_field).collect();
             Some((bare, Type::Struct(Struct { fields, rest: None, atomic: bare != name })))
         })
         .collect()
 }
 
-fn field(text: &'static str) -> Option<(String, Field)> {
+fn parse_field(text: &'static str) -> Option<(String, Field)> {
     let (name, rest) = text.split_once(':')?;
     let (rest, default) = match rest.split_once('=') {
         Some((rest, default)) => (rest, Some(Value::from(default))),
@@ -206,7 +206,7 @@ fn field(text: &'static str) -> Option<(String, Field)> {
             },
         },
     };
-    let ty = parse(rest);
+    let ty = parse_type(rest);
     // A field that is always written counts as empty where it is absent.
     let default = default.or(match ty {
         Type::Text if written == WhenWritten::Always => Some(Value::from("")),
@@ -216,17 +216,17 @@ fn field(text: &'static str) -> Option<(String, Field)> {
     Some((name.to_owned(), Field { ty, written, default }))
 }
 
-fn parse(text: &'static str) -> Type {
+fn parse_type(text: &'static str) -> Type {
     if let Some((item, keys)) = text.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
         let list_type = match keys {
             "" => ListType::Atomic,
             "*" => ListType::Set,
             keys => ListType::Keys(keys.split(',').map(str::to_owned).collect()),
         };
-        return Type::List { item: Box::new(parse(item)), list_type };
+        return Type::List { item: Box::new(parse_type(item)), list_type };
     }
     if let Some((value, mark)) = text.strip_prefix('{').and_then(|rest| rest.rsplit_once('}')) {
-        return Type::Map { value: Box::new(parse(value)), atomic: mark == "!" };
+        return Type::Map { value: Box::new(parse_type(value)), atomic: mark == "!" };
     }
     match text {
         "s" => Type::Text,

@@ -127,7 +127,7 @@ pub enum Served {
 /// ```
 pub fn served(api_version: &str, kind: &str, release: Minor) -> Served {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let of_kind = |row: &&Row| row.0 == group && has(row, kind);
+    let of_kind = |row: &&Row| row.0 == group && has_kind(row, kind);
     match ROWS.iter().filter(of_kind).find(|row| row.1 == version) {
         Some(&(.., added, _)) if added > release => Served::Added(added),
         Some(&(.., removed)) if removed != 0 && removed <= release => Served::Removed(removed),
@@ -141,12 +141,12 @@ pub fn served(api_version: &str, kind: &str, release: Minor) -> Served {
 
 /// The API version in which a release serves a kind, in any group.
 pub fn preferred(kind: &str, release: Minor) -> Option<String> {
-    let serves = |row: &&Row| has(row, kind) && row.3 <= release && (row.4 == 0 || row.4 > release);
+    let serves = |row: &&Row| has_kind(row, kind) && row.3 <= release && (row.4 == 0 || row.4 > release);
     let row = ROWS.iter().find(serves)?;
     Some(if row.0.is_empty() { row.1.to_owned() } else { format!("{}/{}", row.0, row.1) })
 }
 
-fn has(row: &Row, kind: &str) -> bool {
+fn has_kind(row: &Row, kind: &str) -> bool {
     row.2.split_whitespace().any(|known| known == kind)
 }
 

@@ -4,18 +4,18 @@
 
 use serde_json::{Value, json};
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether the Service gets an address.
-fn addressed(object: &Value) -> bool {
-    text(object, "/spec/type") != "ExternalName"
+fn has_address(object: &Value) -> bool {
+    text_at(object, "/spec/type") != "ExternalName"
 }
 
 /// The address families of a new Service.
 pub(super) fn families(object: &mut Value) {
-    if !addressed(object) {
+    if !has_address(object) {
         return;
     }
     let spec = &mut object["spec"];
@@ -25,7 +25,7 @@ pub(super) fn families(object: &mut Value) {
     if spec.get("ipFamilyPolicy").is_none() {
         spec["ipFamilyPolicy"] = json!("SingleStack");
     }
-    if !text(spec, "/clusterIP").is_empty() && spec.get("clusterIPs").is_none() {
+    if !text_at(spec, "/clusterIP").is_empty() && spec.get("clusterIPs").is_none() {
         spec["clusterIPs"] = json!([spec["clusterIP"].clone()]);
     }
 }
@@ -33,13 +33,13 @@ pub(super) fn families(object: &mut Value) {
 /// Allocates the address and the node ports that a Service lacks. `address` and `port` return one for each that is
 /// needed.
 pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
-    if !addressed(object) {
+    if !has_address(object) {
         return;
     }
-    let ty = text(object, "/spec/type").to_owned();
+    let ty = text_at(object, "/spec/type").to_owned();
     let wanted = object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&Value::Bool(false));
     let spec = &mut object["spec"];
-    if text(spec, "/clusterIP").is_empty() {
+    if text_at(spec, "/clusterIP").is_empty() {
         let address = address();
         spec["clusterIP"] = json!(address);
         spec["clusterIPs"] = json!([address]);
@@ -52,7 +52,7 @@ pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: 
         }
     }
     if ty == "LoadBalancer"
-        && text(spec, "/externalTrafficPolicy") == "Local"
+        && text_at(spec, "/externalTrafficPolicy") == "Local"
         && spec.get("healthCheckNodePort").is_none()
     {
         spec["healthCheckNodePort"] = json!(port());
@@ -62,8 +62,8 @@ pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: 
 /// Keeps the allocated address and node ports of a Service, unless the update sets others or its type no longer has
 /// any.
 pub(super) fn keep(live: &Value, object: &mut Value) {
-    if !addressed(object) {
-        if let (true, Some(spec)) = (addressed(live), object["spec"].as_object_mut()) {
+    if !has_address(object) {
+        if let (true, Some(spec)) = (has_address(live), object["spec"].as_object_mut()) {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
                 if spec.get(key) == live.pointer(&format!("/spec/{key}")) {
                     spec.shift_remove(key);
@@ -77,7 +77,7 @@ pub(super) fn keep(live: &Value, object: &mut Value) {
             object["spec"][key] = old.clone();
         }
     }
-    let exposed = |object: &Value| matches!(text(object, "/spec/type"), "NodePort" | "LoadBalancer");
+    let exposed = |object: &Value| matches!(text_at(object, "/spec/type"), "NodePort" | "LoadBalancer");
     if !exposed(object) {
         if exposed(live) {
             drop_node_ports(live, object);

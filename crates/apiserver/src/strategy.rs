@@ -14,11 +14,11 @@ use super::typed::same;
 use super::{services, validate};
 
 /// A new object, ready to be stored. `metadata.uid` and `creationTimestamp` have been set.
-pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn prepare_for_create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
     let kind = write.kind;
     set_generation(&mut object, kind.generation.then_some(1));
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        set(&mut object, key, None);
+        set_metadata(&mut object, key, None);
     }
     initial_status(kind, &mut object);
     match kind.kind.as_str() {
@@ -26,8 +26,8 @@ pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
         "Namespace" if object.pointer("/spec/finalizers").is_none() => {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
         }
-        "PersistentVolumeClaim" => finalizer(&mut object, "kubernetes.io/pvc-protection"),
-        "PersistentVolume" => finalizer(&mut object, "kubernetes.io/pv-protection"),
+        "PersistentVolumeClaim" => add_finalizer(&mut object, "kubernetes.io/pvc-protection"),
+        "PersistentVolume" => add_finalizer(&mut object, "kubernetes.io/pv-protection"),
         "DaemonSet" => {
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!("1");
         }
@@ -40,12 +40,13 @@ pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
 }
 
 /// The live object after an update with this one; the live object itself where the update changes nothing.
-pub fn update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn prepare_for_update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
     let kind = write.kind;
     validate::identity(kind, live, &object)?;
-    keep(live, &mut object, write);
+    keep_immutable(live, &mut object, write);
     let generation = live.pointer("/metadata/generation").and_then(Value::as_i64);
-    let raised = kind.generation && write.subresource != Some("status") && raises(kind, live, &object);
+    let raised =
+        kind.generation && write.subresource != Some("status") && raises_generation(kind, live, &object);
     set_generation(&mut object, generation.map(|g| g + i64::from(raised)));
     validate::update(kind, live, &object, write.subresource)?;
     Ok(if unchanged(live, &object) { live.clone() } else { object })
@@ -80,7 +81,7 @@ fn same_but(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
 }
 
 /// Keeps the fields that an update cannot change; the server does not report them.
-fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
+fn keep_immutable(live: &Value, object: &mut Value, write: &Write<'_>) {
     let kind = write.kind;
     let carry = |object: &mut Value, key: &str| match live.get(key) {
         Some(value) => object[key] = value.clone(),
@@ -100,9 +101,9 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
         }
         if kind.custom.is_none() && kind.group == "apps" {
             let labels = live.pointer("/metadata/labels").cloned();
-            set(object, "labels", labels);
+            set_metadata(object, "labels", labels);
         }
-        set(object, "managedFields", managed);
+        set_metadata(object, "managedFields", managed);
     } else if kind.status {
         carry(object, "status");
     }
@@ -116,7 +117,7 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
         "resourceVersion",
     ] {
         let value = live.get("metadata").and_then(|metadata| metadata.get(key)).cloned();
-        set(object, key, value);
+        set_metadata(object, key, value);
     }
     if kind.is("Service") {
         services::keep(live, object);
@@ -129,7 +130,7 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
     }
 }
 
-fn set(object: &mut Value, key: &str, value: Option<Value>) {
+fn set_metadata(object: &mut Value, key: &str, value: Option<Value>) {
     if !object.is_object() {
         *object = json!({});
     }
@@ -149,11 +150,11 @@ fn set(object: &mut Value, key: &str, value: Option<Value>) {
 }
 
 fn set_generation(object: &mut Value, generation: Option<i64>) {
-    set(object, "generation", generation.map(Value::from));
+    set_metadata(object, "generation", generation.map(Value::from));
 }
 
 /// Whether a change counts as a new generation.
-fn raises(kind: &Kind, live: &Value, object: &Value) -> bool {
+fn raises_generation(kind: &Kind, live: &Value, object: &Value) -> bool {
     let differs =
         |key: &str| !same(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null));
     if kind.custom.is_none() && kind.kind == "Deployment" {
@@ -197,12 +198,12 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     };
     object["status"]["phase"] = json!(phase);
     if kind.is("Pod") {
-        object["status"]["qosClass"] = json!(quality(object));
+        object["status"]["qosClass"] = json!(qos_class(object));
     }
 }
 
 /// The `QoS` class of a pod, by the requests and limits of its containers.
-fn quality(pod: &Value) -> &'static str {
+fn qos_class(pod: &Value) -> &'static str {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let containers: Vec<&Value> = containers.into_iter().flatten().collect();
     let amount = |c: &Value, list: &str, name: &str| c.pointer(&format!("/resources/{list}/{name}")).cloned();
@@ -223,7 +224,7 @@ fn quality(pod: &Value) -> &'static str {
     }
 }
 
-fn finalizer(object: &mut Value, name: &str) {
+fn add_finalizer(object: &mut Value, name: &str) {
     let list = &mut object["metadata"]["finalizers"];
     if !list.is_array() {
         *list = json!([]);

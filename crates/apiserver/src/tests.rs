@@ -95,7 +95,7 @@ fn force_takes_fields_and_updates_take_them_without_being_asked() {
     assert_eq!(owners(&applied(Some(&live), &other, &forced).unwrap()), ["m2"]);
     let mut new = live.clone();
     new["data"]["a"] = json!("3");
-    let updated = update(Some(&live), &new, &write(&kind, "m3"));
+    let updated = update_managers(Some(&live), &new, &write(&kind, "m3"));
     assert_eq!(owners(&updated), ["m3"]);
     assert_eq!(updated["metadata"]["managedFields"][0]["operation"], "Update");
 }
@@ -104,7 +104,8 @@ fn force_takes_fields_and_updates_take_them_without_being_asked() {
 fn what_was_there_before_the_first_apply_belongs_to_the_past() {
     let kind = kind("v1", "ConfigMap");
     let live = config_map(&json!({"a": "1"}));
-    let refused = apply(Some(&live), &config_map(&json!({"a": "2"})), &write(&kind, "me")).unwrap_err();
+    let refused =
+        merge_applied(Some(&live), &config_map(&json!({"a": "2"})), &write(&kind, "me")).unwrap_err();
     let want = "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.a";
     assert_eq!(refused.message, want);
 }
@@ -112,7 +113,7 @@ fn what_was_there_before_the_first_apply_belongs_to_the_past() {
 #[test]
 fn the_oldest_of_many_updates_are_folded_into_one() {
     let kind = kind("v1", "ConfigMap");
-    let mut live = update(None, &config_map(&json!({})), &write(&kind, "none"));
+    let mut live = update_managers(None, &config_map(&json!({})), &write(&kind, "none"));
     live["metadata"]["uid"] = json!("u");
     for number in 0..12 {
         let manager = format!("m{number:02}");
@@ -121,7 +122,7 @@ fn the_oldest_of_many_updates_are_folded_into_one() {
         new["data"][&manager] = json!("1");
         // Tracking begins with a creation.
         let before = if number == 0 { None } else { Some(&live) };
-        live = update(before, &new, &Write { now: &now, ..write(&kind, &manager) });
+        live = update_managers(before, &new, &Write { now: &now, ..write(&kind, &manager) });
     }
     let owners = owners(&live);
     assert_eq!(owners.len(), 10);
@@ -131,7 +132,7 @@ fn the_oldest_of_many_updates_are_folded_into_one() {
 
 #[test]
 fn kinds_without_a_schema_are_merged_key_by_key() {
-    let kind = Kind::schemaless("example.org/v1", "Thing", "things", true);
+    let kind = Kind::custom_without_schema("example.org/v1", "Thing", "things", true);
     let object = |spec: Value| json!({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec});
     let live = applied(None, &object(json!({"a": {"x": 1}, "l": [1, 2]})), &write(&kind, "m1")).unwrap();
     let live = applied(Some(&live), &object(json!({"a": {"y": 1}})), &write(&kind, "m2")).unwrap();

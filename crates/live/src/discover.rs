@@ -35,7 +35,7 @@ pub(super) async fn kinds(client: &Client, names: &[&str]) -> Result<Vec<Kind>, 
             };
             return Err(Error::Access(format!("the cluster does not serve a kind `{name}`{silent}")));
         };
-        let customs = definition(client, kind).await?.map(|d| Kind::customs(&d)).unwrap_or_default();
+        let customs = definition(client, kind).await?.map(|d| Kind::from_definition(&d)).unwrap_or_default();
         let custom = customs.into_iter().find(|k| k.kind == kind.kind && k.version == kind.version);
         found.push(custom.unwrap_or_else(|| kind.clone()));
     }

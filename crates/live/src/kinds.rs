@@ -189,7 +189,7 @@ pub(super) async fn find(
 /// The kinds that desired definitions define.
 fn defined(desired: &DesiredState<'_>) -> Vec<Kind> {
     let definitions = desired.objects.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
-    definitions.flat_map(|(_, body)| Kind::customs(body)).collect()
+    definitions.flat_map(|(_, body)| Kind::from_definition(body)).collect()
 }
 
 async fn look_up(
@@ -212,7 +212,8 @@ async fn look_up(
             (None, Some(resource)) => {
                 let plain = plain(api_version, name, resource);
                 let definition = definition(client, &plain).await?;
-                let customs = definition.map(|definition| Kind::customs(&definition)).unwrap_or_default();
+                let customs =
+                    definition.map(|definition| Kind::from_definition(&definition)).unwrap_or_default();
                 let custom = customs.into_iter().find(|k| k.kind == *name && k.version == plain.version);
                 let kind = match custom {
                     Some(custom) => custom,

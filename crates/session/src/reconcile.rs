@@ -382,7 +382,7 @@ impl<'r> Reconciler<'r> {
 
     /// The custom resources that CRDs among the live and the rendered objects define.
     fn custom_kinds(&self) -> Vec<Kind> {
-        self.definitions().flat_map(Kind::customs).collect()
+        self.definitions().flat_map(Kind::from_definition).collect()
     }
 
     /// The CRDs among the live and the rendered objects.

@@ -99,12 +99,12 @@ impl Cluster {
     }
 
     pub(super) fn allowed(&self, user: &User, action: &Action<'_>) -> bool {
-        let rules = || self.roles(user, action.namespace).into_iter().flatten();
-        user.is_admin() || rules().any(|rule| grants(rule, action))
+        let rules = || self.rules_for(user, action.namespace).into_iter().flatten();
+        user.is_admin() || rules().any(|rule| grants_action(rule, action))
     }
 
     /// The rules of the roles that a user is bound to in a namespace.
-    fn roles(&self, user: &User, namespace: &str) -> Vec<&Vec<Value>> {
+    fn rules_for(&self, user: &User, namespace: &str) -> Vec<&Vec<Value>> {
         const RBAC: &str = "rbac.authorization.k8s.io";
         let subject = |s: &Value| match s["kind"].as_str() {
             Some("User") => s["name"] == user.name.as_str(),
@@ -181,7 +181,7 @@ impl Cluster {
                 let rules: Vec<Value> = if user.is_admin() {
                     vec![all]
                 } else {
-                    self.roles(user, namespace).into_iter().flatten().cloned().collect()
+                    self.rules_for(user, namespace).into_iter().flatten().cloned().collect()
                 };
                 answer["metadata"] = json!({});
                 answer["status"] =
@@ -197,7 +197,7 @@ pub fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-fn grants(rule: &Value, action: &Action<'_>) -> bool {
+fn grants_action(rule: &Value, action: &Action<'_>) -> bool {
     let has = |key: &str, wanted: &str| {
         let list = rule[key].as_array();
         list.is_some_and(|list| list.iter().any(|v| v == "*" || v == wanted))

@@ -20,20 +20,20 @@ pub struct Certificates {
 
 impl Certificates {
     pub fn new() -> Self {
-        let mut params = named("federate test authority", &[]);
+        let mut params = certificate_params("federate test authority", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let (server_key, client_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-        let mut params = named("kube-apiserver", &["127.0.0.1", "localhost"]);
+        let mut params = certificate_params("kube-apiserver", &["127.0.0.1", "localhost"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let server = params.signed_by(&server_key, &authority).unwrap();
-        let mut params = named("admin", &[]);
+        let mut params = certificate_params("admin", &[]);
         params.distinguished_name.push(DnType::OrganizationName, "system:masters");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let client = params.signed_by(&client_key, &authority).unwrap();
         let key = PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
         Self {
-            server: Arc::new(config(authority.der(), server.der(), key)),
+            server: Arc::new(server_config(authority.der(), server.der(), key)),
             authority: authority.pem(),
             client: client.pem(),
             client_key: client_key.serialize_pem(),
@@ -42,13 +42,13 @@ impl Certificates {
 
     /// The certificate of another authority.
     pub fn foreign_certificate() -> String {
-        let mut params = named("somebody else", &[]);
+        let mut params = certificate_params("somebody else", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
     }
 }
 
-fn named(name: &str, hosts: &[&str]) -> CertificateParams {
+fn certificate_params(name: &str, hosts: &[&str]) -> CertificateParams {
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     let mut params = CertificateParams::new(hosts).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -56,7 +56,7 @@ fn named(name: &str, hosts: &[&str]) -> CertificateParams {
 }
 
 /// Clients may show a certificate; one of the authority's is that of the administrator.
-fn config(
+fn server_config(
     authority: &CertificateDer<'_>,
     server: &CertificateDer<'_>,
     key: PrivateKeyDer<'static>,

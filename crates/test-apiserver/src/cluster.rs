@@ -179,7 +179,7 @@ impl Cluster {
     /// The delay of a request by a fault.
     pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
         let target = Target::parse(&request.path);
-        let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
+        let verb = request_verb(request, target.is_some_and(|t| !t.name.is_empty()));
         self.faults.delay(verb, request)
     }
 
@@ -223,7 +223,7 @@ impl Cluster {
     /// Answers a request.
     pub fn handle(&mut self, request: &Request) -> Response {
         let target = Target::parse(&request.path);
-        let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
+        let verb = request_verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         // Dry runs are counted apart.
         let verb = if request.method != "GET" && request.dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
@@ -239,12 +239,17 @@ impl Cluster {
     /// Answers a request without counting it and without faults.
     pub(super) fn quietly(&mut self, request: &Request) -> Response {
         let target = Target::parse(&request.path);
-        let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
+        let verb = request_verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         self.establish(&request.path);
-        self.answer(request, target, verb).unwrap_or_else(Response::from)
+        self.answer_request(request, target, verb).unwrap_or_else(Response::from)
     }
 
-    fn answer(&mut self, request: &Request, target: Option<Target>, verb: &str) -> Result<Response, Failure> {
+    fn answer_request(
+        &mut self,
+        request: &Request,
+        target: Option<Target>,
+        verb: &str,
+    ) -> Result<Response, Failure> {
         let user = self.user(request)?;
         let Some(mut target) = target.filter(|t| !t.plural.is_empty()) else {
             Self::authorize_path(&user, &request.path)?;
@@ -360,7 +365,7 @@ impl Target {
 }
 
 /// The verb of a request, by method and by whether one object is named.
-fn verb(request: &Request, named: bool) -> &'static str {
+fn request_verb(request: &Request, named: bool) -> &'static str {
     match (request.method.as_str(), named) {
         ("GET", _) if request.flag("watch") && request.param("watch").is_some() => "watch",
         ("GET", true) => "get",

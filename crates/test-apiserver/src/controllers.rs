@@ -24,9 +24,9 @@ impl Cluster {
             .collect();
         for (name, deleting) in namespaces {
             if !deleting {
-                self.furnish(&name);
+                self.fill_namespace(&name);
             } else if request.method == "GET" {
-                self.empty(&name);
+                self.finalize_namespace(&name);
             }
         }
         self.roll_out();
@@ -38,7 +38,7 @@ impl Cluster {
         self.control(&Request::new("GET", "/"));
     }
 
-    fn furnish(&mut self, namespace: &str) {
+    fn fill_namespace(&mut self, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}");
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -54,7 +54,7 @@ impl Cluster {
         }
     }
 
-    fn empty(&mut self, namespace: &str) {
+    fn finalize_namespace(&mut self, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/finalize");
         let body = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []},

@@ -53,7 +53,7 @@ pub fn object(request: &Request, kind: &Kind, strictness: FieldValidation) -> Re
                 kind.kind
             ))
         })?,
-        "application/yaml" => (yaml(&request.body)?.0, Vec::new()),
+        "application/yaml" => (decode_yaml(&request.body)?.0, Vec::new()),
         _ => return Err(unsupported("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
     };
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -111,11 +111,11 @@ pub fn unsupported(accepted: &str) -> Failure {
 pub fn applied(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     match json(bytes) {
         Ok((value, doubled)) if doubled.is_empty() => Ok((value, false)),
-        _ => yaml(bytes),
+        _ => decode_yaml(bytes),
     }
 }
 
-fn yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
+fn decode_yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     let mut read = federate_yaml::read(bytes);
     let wrong = || Failure::bad_request("error decoding YAML: error converting YAML to JSON");
     if read.documents.is_empty() {
@@ -140,7 +140,7 @@ struct Doubles<'d> {
 
 impl Doubles<'_> {
     /// Prefixes the paths that were found below a step.
-    fn below(&mut self, known: usize, step: impl Fn(&str) -> String) {
+    fn prefix_paths(&mut self, known: usize, step: impl Fn(&str) -> String) {
         for path in self.doubled.iter_mut().skip(known) {
             *path = step(path);
         }
@@ -193,7 +193,7 @@ impl<'de> Visitor<'de> for Doubles<'_> {
             let Some(item) = items.next_element_seed(Doubles { doubled: self.doubled })? else {
                 return Ok(Value::Array(list));
             };
-            self.below(known, |path| {
+            self.prefix_paths(known, |path| {
                 let dot = if path.starts_with('[') { "" } else { "." };
                 format!("[{}]{dot}{path}", list.len())
             });
@@ -206,7 +206,7 @@ impl<'de> Visitor<'de> for Doubles<'_> {
         while let Some(key) = entries.next_key::<String>()? {
             let known = self.doubled.len();
             let value = entries.next_value_seed(Doubles { doubled: self.doubled })?;
-            self.below(known, |path| {
+            self.prefix_paths(known, |path| {
                 let dot = if path.starts_with('[') { "" } else { "." };
                 format!("{key}{dot}{path}")
             });

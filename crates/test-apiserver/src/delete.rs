@@ -1,6 +1,6 @@
 //! Deletions: at once, or after the finalizers are gone.
 
-use federate_apiserver::{Cause, Failure, Kind, Write, update};
+use federate_apiserver::{Cause, Failure, Kind, Write, update_managers};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Target};
@@ -19,7 +19,7 @@ struct Options {
 }
 
 impl Options {
-    fn of(request: &Request) -> Result<Self, Failure> {
+    fn from_request(request: &Request) -> Result<Self, Failure> {
         check_options(request, "DeleteOptions")?;
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut options = Self {
@@ -48,7 +48,7 @@ impl Options {
         Ok(options)
     }
 
-    fn check(&self, kind: &Kind, live: &Value) -> Result<(), Failure> {
+    fn check_preconditions(&self, kind: &Kind, live: &Value) -> Result<(), Failure> {
         let (uid, version) = (text(live, "/metadata/uid"), text(live, "/metadata/resourceVersion"));
         let why = if !self.uid.is_empty() && self.uid != uid {
             format!(
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-fn gone(kind: &Kind, live: &Value) -> Value {
+fn deleted_status(kind: &Kind, live: &Value) -> Value {
     let mut details = json!({"name": live["metadata"]["name"]});
     if !kind.group.is_empty() {
         details["group"] = json!(kind.group);
@@ -84,7 +84,7 @@ fn gone(kind: &Kind, live: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-fn raise(object: &mut Value) {
+fn raise_generation(object: &mut Value) {
     if let Some(generation) = object["metadata"]["generation"].as_i64() {
         object["metadata"]["generation"] = json!(generation + 1);
     }
@@ -101,7 +101,7 @@ impl Cluster {
         kind: &Kind,
         target: &Target,
     ) -> Result<Response, Failure> {
-        let mut options = Options::of(request)?;
+        let mut options = Options::from_request(request)?;
         if kind.is("Namespace")
             && matches!(target.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease")
         {
@@ -110,7 +110,7 @@ impl Cluster {
             return Err(Failure::new(403, "Forbidden", message).about("", "namespaces", &target.name));
         }
         let live = self.stored(target, kind)?;
-        options.check(kind, &live)?;
+        options.check_preconditions(kind, &live)?;
         // Their first clients expected to keep the pods.
         let by_default = kind.is("Job") && options.policy.is_empty();
         if by_default {
@@ -138,9 +138,9 @@ impl Cluster {
         if kind.is("CustomResourceDefinition") && !held && !deleting {
             return self.remove_definition(kind, target, object, options);
         }
-        let grace = Self::grace(kind, live, options);
+        let grace = Self::grace_period(kind, live, options);
         if options.dry && !(held || grace > 0) {
-            return gone(kind, live);
+            return deleted_status(kind, live);
         }
         if held || grace > 0 {
             if deleting {
@@ -152,7 +152,7 @@ impl Cluster {
             } else {
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
-            raise(&mut object);
+            raise_generation(&mut object);
             if options.dry {
                 return object;
             }
@@ -162,7 +162,7 @@ impl Cluster {
             object["metadata"]["deletionTimestamp"] = json!(self.now());
             object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
             if !deleting {
-                raise(&mut object);
+                raise_generation(&mut object);
             }
         }
         self.store.remove(&target.key(), object.clone());
@@ -174,11 +174,11 @@ impl Cluster {
             object["metadata"]["resourceVersion"] = json!(self.store.version.to_string());
             return object;
         }
-        gone(kind, live)
+        deleted_status(kind, live)
     }
 
     /// Pods with a node get a grace period.
-    fn grace(kind: &Kind, live: &Value, options: &Options) -> i64 {
+    fn grace_period(kind: &Kind, live: &Value, options: &Options) -> i64 {
         if !kind.is("Pod") || text(live, "/spec/nodeName").is_empty() {
             return 0;
         }
@@ -194,7 +194,7 @@ impl Cluster {
         options: &Options,
     ) -> Value {
         if options.dry {
-            return gone(kind, &object);
+            return deleted_status(kind, &object);
         }
         object["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
         object["metadata"]["deletionTimestamp"] = json!(self.now());
@@ -218,7 +218,7 @@ impl Cluster {
         kind: &Kind,
         target: &Target,
     ) -> Result<Response, Failure> {
-        let options = Options::of(request)?;
+        let options = Options::from_request(request)?;
         let mut reading = request.clone();
         reading.query.retain(|(key, _)| matches!(key.as_str(), "labelSelector" | "fieldSelector"));
         let response = self.list(&reading, kind, target)?;
@@ -241,7 +241,7 @@ impl Cluster {
         }
         if object.pointer("/status/conditions").is_some_and(|c| !c.as_array().is_none_or(Vec::is_empty)) {
             self.unmade(kind, object);
-            self.kinds.extend(Kind::customs(object).into_iter().map(std::sync::Arc::new));
+            self.kinds.extend(Kind::from_definition(object).into_iter().map(std::sync::Arc::new));
         } else {
             self.establishing.push(text(object, "/metadata/name").to_owned());
         }
@@ -266,11 +266,11 @@ impl Cluster {
                 self.establishing.push(name);
                 continue;
             }
-            self.established(kind, key, &live);
+            self.mark_established(kind, key, &live);
         }
     }
 
-    fn established(&mut self, kind: &Kind, key: super::store::Key, live: &Value) {
+    fn mark_established(&mut self, kind: &Kind, key: super::store::Key, live: &Value) {
         let now = self.now();
         let condition = |ty: &str, reason: &str, message: &str| json!({"type": ty, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
         let mut object = live.clone();
@@ -288,7 +288,7 @@ impl Cluster {
         });
         let write =
             Write { kind, manager: "kube-apiserver", subresource: Some("status"), force: false, now: &now };
-        let object = update(Some(live), &object, &write);
+        let object = update_managers(Some(live), &object, &write);
         let stored = self.store.put(key, object);
         self.made(kind, &stored);
     }

@@ -16,7 +16,7 @@ impl Cluster {
             self.store.list(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
         for deployment in deployments {
             if deployment.pointer("/metadata/deletionTimestamp").is_some() {
-                self.dismantle(&deployment);
+                self.delete_replica_sets(&deployment);
             } else {
                 self.roll_out_one(&deployment);
             }
@@ -25,7 +25,7 @@ impl Cluster {
     }
 
     /// The replica sets of a Deployment.
-    fn owned(&self, deployment: &Value) -> Vec<Value> {
+    fn owned_replica_sets(&self, deployment: &Value) -> Vec<Value> {
         let uid = &deployment["metadata"]["uid"];
         let namespace = text(deployment, "/metadata/namespace");
         let sets = self.store.list(APPS, "replicasets", namespace).map(|(_, set)| set);
@@ -35,9 +35,9 @@ impl Cluster {
     fn roll_out_one(&mut self, deployment: &Value) {
         let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
         let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
-        let most = wanted + surge(deployment, wanted);
-        let hash = hash(&deployment["spec"]["template"]);
-        let sets = self.owned(deployment);
+        let most = wanted + max_surge(deployment, wanted);
+        let hash = template_hash(&deployment["spec"]["template"]);
+        let sets = self.owned_replica_sets(deployment);
         let is_new = |set: &&Value| set["metadata"]["labels"]["pod-template-hash"] == hash.as_str();
         let running = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or_default();
         let old: i64 = sets.iter().filter(|set| !is_new(set)).map(running).sum();
@@ -83,11 +83,18 @@ impl Cluster {
             self.ask("PUT", &format!("{root}/replicasets/{name}"), &changed);
             total = count;
         }
-        self.report(deployment, &format!("{root}/deployments"), &name, number, (count, total));
+        self.report_status(deployment, &format!("{root}/deployments"), &name, number, (count, total));
     }
 
     /// Writes status and revision of a Deployment, if they changed.
-    fn report(&mut self, deployment: &Value, root: &str, set: &str, revision: i64, (new, all): (i64, i64)) {
+    fn report_status(
+        &mut self,
+        deployment: &Value,
+        root: &str,
+        set: &str,
+        revision: i64,
+        (new, all): (i64, i64),
+    ) {
         let now = self.now();
         let condition = |ty: &str, status: &str, reason: &str, message: &str| {
             json!({
@@ -147,10 +154,10 @@ impl Cluster {
     }
 
     /// Deletes a Deployment that waits for its `ReplicaSets` to be deleted or orphaned.
-    fn dismantle(&mut self, deployment: &Value) {
+    fn delete_replica_sets(&mut self, deployment: &Value) {
         let finalizers = deployment["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
-        for set in self.owned(deployment) {
+        for set in self.owned_replica_sets(deployment) {
             let path = format!("{root}/replicasets/{}", text(&set, "/metadata/name"));
             if finalizers.contains(&json!("orphan")) {
                 let mut free = set.clone();
@@ -191,7 +198,7 @@ impl Cluster {
 }
 
 /// The number of pods beyond the desired ones (`maxSurge`).
-fn surge(deployment: &Value, wanted: i64) -> i64 {
+fn max_surge(deployment: &Value, wanted: i64) -> i64 {
     match &deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"] {
         Value::Number(number) => number.as_i64().unwrap_or_default(),
         Value::String(percent) => {
@@ -222,23 +229,23 @@ fn replica_set(deployment: &Value, name: &str, hash: &str, count: i64, annotatio
     })
 }
 
-fn sorted(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<(String, Value)> =
-                map.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+                map.iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect();
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             Value::Object(entries.into_iter().collect())
         }
-        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Array(items) => items.iter().map(sort_keys).collect(),
         scalar => scalar.clone(),
     }
 }
 
 /// The hash of a template.
-fn hash(template: &Value) -> String {
+fn template_hash(template: &Value) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in sorted(template).to_string().bytes() {
+    for byte in sort_keys(template).to_string().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     }
     format!("{:010x}", hash & 0xff_ffff_ffff)

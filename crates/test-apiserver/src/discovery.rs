@@ -15,20 +15,22 @@ impl Cluster {
         let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
         let aggregated = request.accept().split(',').any(|one| one.trim() == AGGREGATED);
         match parts.as_slice() {
-            ["version"] => Ok(Response::json(200, version())),
+            ["version"] => Ok(Response::json(200, version_info())),
             ["openapi", "v3"] => Ok(self.openapi_root()),
             ["openapi", ..] => match self.openapi.get(&request.path) {
                 Some(document) => Ok(Response::json(200, document.clone())),
                 None => Ok(Response::nowhere()),
             },
             ["readyz" | "livez" | "healthz", ..] => Ok(Response::text(200, "ok")),
-            ["api" | "apis"] if request.accept().contains("v=v2beta1") && !aggregated && !plain(request) => {
+            ["api" | "apis"]
+                if request.accept().contains("v=v2beta1") && !aggregated && !accepts_json(request) =>
+            {
                 let message = "only the following media types are accepted: application/json, application/yaml, \
                                application/vnd.kubernetes.protobuf";
                 Err(Failure::new(406, "NotAcceptable", message))
             }
-            ["api"] if aggregated => Ok(self.aggregated(&[String::new()])),
-            ["apis"] if aggregated => Ok(self.aggregated(&self.groups())),
+            ["api"] if aggregated => Ok(self.aggregated_discovery(&[String::new()])),
+            ["apis"] if aggregated => Ok(self.aggregated_discovery(&self.named_groups())),
             ["api"] => Ok(Response::json(
                 200,
                 json!({
@@ -37,16 +39,19 @@ impl Cluster {
                 }),
             )),
             ["apis"] => {
-                let groups: Vec<Value> = self.groups().iter().map(|group| self.group(group, false)).collect();
+                let groups: Vec<Value> =
+                    self.named_groups().iter().map(|group| self.describe_group(group, false)).collect();
                 Ok(Response::json(200, json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
             }
-            ["apis", group] if self.serves_group(group) => Ok(Response::json(200, self.group(group, true))),
-            ["api", "v1"] => Ok(Response::json(200, self.resources("", "v1"))),
+            ["apis", group] if self.serves_group(group) => {
+                Ok(Response::json(200, self.describe_group(group, true)))
+            }
+            ["api", "v1"] => Ok(Response::json(200, self.describe_resources("", "v1"))),
             ["api", _] => Err(unknown_resource()),
             ["apis", group, version] if self.serves_group(group) => {
-                let known = self.versions(group).iter().any(|v| v == version);
+                let known = self.versions_of(group).iter().any(|v| v == version);
                 if known {
-                    Ok(Response::json(200, self.resources(group, version)))
+                    Ok(Response::json(200, self.describe_resources(group, version)))
                 } else {
                     Err(unknown_resource())
                 }
@@ -57,9 +62,9 @@ impl Cluster {
 
     /// The paths of the `OpenAPI` documents. The server says that this is text.
     fn openapi_root(&self) -> Response {
-        let groups = self.groups();
+        let groups = self.named_groups();
         let of_group = |group: &String| {
-            self.versions(group).into_iter().map(|v| format!("apis/{group}/{v}")).collect::<Vec<_>>()
+            self.versions_of(group).into_iter().map(|v| format!("apis/{group}/{v}")).collect::<Vec<_>>()
         };
         let versions = groups.iter().flat_map(of_group).chain(["api/v1".to_owned(), "version".to_owned()]);
         let entry = |path: String| {
@@ -71,21 +76,21 @@ impl Cluster {
     }
 
     /// The groups without the core group.
-    fn groups(&self) -> Vec<String> {
+    fn named_groups(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let groups = self.kinds.iter().map(|kind| kind.group.clone());
         groups.filter(|group| !group.is_empty() && seen.insert(group.clone())).collect()
     }
 
-    fn versions(&self, group: &str) -> Vec<String> {
+    fn versions_of(&self, group: &str) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let kinds = self.kinds.iter().filter(|kind| kind.group == group);
         kinds.map(|kind| kind.version.clone()).filter(|version| seen.insert(version.clone())).collect()
     }
 
-    fn group(&self, group: &str, whole: bool) -> Value {
+    fn describe_group(&self, group: &str, whole: bool) -> Value {
         let version = |v: &String| json!({"groupVersion": format!("{group}/{v}"), "version": v});
-        let versions: Vec<Value> = self.versions(group).iter().map(version).collect();
+        let versions: Vec<Value> = self.versions_of(group).iter().map(version).collect();
         let mut answer = json!({"name": group, "versions": versions, "preferredVersion": versions[0]});
         if whole {
             answer["kind"] = json!("APIGroup");
@@ -94,12 +99,12 @@ impl Cluster {
         answer
     }
 
-    fn resources(&self, group: &str, version: &str) -> Value {
+    fn describe_resources(&self, group: &str, version: &str) -> Value {
         let mut resources = Vec::new();
         for kind in self.kinds.iter().filter(|k| k.group == group && k.version == version) {
             let mut resource = json!({
                 "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
-                "verbs": verbs(kind),
+                "verbs": verbs_of(kind),
             });
             if !kind.short.is_empty() {
                 resource["shortNames"] = json!(kind.short);
@@ -108,7 +113,7 @@ impl Cluster {
                 resource["categories"] = json!(kind.categories);
             }
             resources.push(resource);
-            for (name, shown) in subresources(kind) {
+            for (name, shown) in subresources_of(kind) {
                 let mut part = json!({
                     "name": format!("{}/{name}", kind.plural), "singularName": "", "namespaced": kind.namespaced,
                     "kind": shown.2, "verbs": part_verbs(name),
@@ -129,14 +134,14 @@ impl Cluster {
         answer
     }
 
-    fn aggregated(&self, groups: &[String]) -> Response {
+    fn aggregated_discovery(&self, groups: &[String]) -> Response {
         let resource = |kind: &Kind| {
             let mut resource = json!({
                 "resource": kind.plural,
                 // Custom resources have all three; other kinds only the kind.
                 "responseKind": response_kind(kind, ("", "", kind.kind.clone())),
                 "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
-                "singularResource": kind.singular, "verbs": verbs(kind),
+                "singularResource": kind.singular, "verbs": verbs_of(kind),
             });
             if !kind.short.is_empty() {
                 resource["shortNames"] = json!(kind.short);
@@ -144,7 +149,7 @@ impl Cluster {
             if !kind.categories.is_empty() {
                 resource["categories"] = json!(kind.categories);
             }
-            let parts: Vec<Value> = subresources(kind)
+            let parts: Vec<Value> = subresources_of(kind)
                 .into_iter()
                 .map(|(name, shown)| {
                     json!({"subresource": name, "responseKind": response_kind(kind, shown), "verbs": part_verbs(name)})
@@ -159,7 +164,7 @@ impl Cluster {
             .iter()
             .map(|group| {
                 let versions: Vec<Value> = self
-                    .versions(group)
+                    .versions_of(group)
                     .iter()
                     .map(|version| {
                         let kinds = self.kinds.iter().filter(|k| k.group == *group && k.version == *version);
@@ -178,7 +183,7 @@ impl Cluster {
     }
 }
 
-fn plain(request: &Request) -> bool {
+fn accepts_json(request: &Request) -> bool {
     request.accept().split(',').any(|one| matches!(one.trim(), "application/json" | "*/*"))
 }
 
@@ -190,7 +195,7 @@ fn response_kind(kind: &Kind, shown: (&str, &str, String)) -> Value {
     json!({"group": group, "version": version, "kind": name})
 }
 
-fn verbs(kind: &Kind) -> &'static [&'static str] {
+fn verbs_of(kind: &Kind) -> &'static [&'static str] {
     if kind.custom.is_some() {
         &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
     } else if kind.kind == "Namespace" {
@@ -209,7 +214,7 @@ fn part_verbs(name: &str) -> &'static [&'static str] {
 }
 
 /// The subresources with the kind that they show.
-fn subresources(kind: &Kind) -> Vec<(&'static str, (&'static str, &'static str, String))> {
+fn subresources_of(kind: &Kind) -> Vec<(&'static str, (&'static str, &'static str, String))> {
     let mut parts = Vec::new();
     if kind.is("Pod") {
         parts.push(("eviction", ("policy", "v1", "Eviction".to_owned())));
@@ -230,7 +235,7 @@ fn subresources(kind: &Kind) -> Vec<(&'static str, (&'static str, &'static str, 
     parts
 }
 
-fn version() -> Value {
+fn version_info() -> Value {
     json!({
         "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1",
         "minCompatibilityMinor": "35", "gitVersion": "v1.36.2", "gitCommit": "", "gitTreeState": "clean",

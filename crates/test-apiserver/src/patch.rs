@@ -1,7 +1,9 @@
 //! Patches of all four sorts.
 
 use federate_apiserver::typed::{mistyped, undeclared};
-use federate_apiserver::{Cause, Failure, Kind, Write, apply, complete, patches, update};
+use federate_apiserver::{
+    Cause, Failure, Kind, Write, complete_object, merge_applied, patches, update_managers,
+};
 use federate_kubernetes::patch::{self as json_patch, Operation, Rules};
 use serde_json::Value;
 
@@ -62,8 +64,8 @@ impl Cluster {
         let now = self.now();
         let subresource = Some(target.subresource.as_str()).filter(|s| !s.is_empty());
         let write = Write { kind, manager: &manager, subresource, force: false, now: &now };
-        let object = complete(kind, patched);
-        let object = update(Some(live), &object, &write);
+        let object = complete_object(kind, patched);
+        let object = update_managers(Some(live), &object, &write);
         Ok(Response::json(200, self.change(request, kind, target, live, object, &write)?))
     }
 
@@ -110,7 +112,7 @@ impl Cluster {
         let Some(live) = live else {
             return self.apply_new(request, kind, target, user, &applied, &write);
         };
-        let mut object = apply(Some(&live), &applied, &write)?;
+        let mut object = merge_applied(Some(&live), &applied, &write)?;
         (self.admission)(&mut object);
         Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
     }
@@ -135,7 +137,7 @@ impl Cluster {
             namespace: &target.namespace,
             name: &target.name,
         };
-        let mut object = apply(None, applied, write)?;
+        let mut object = merge_applied(None, applied, write)?;
         (self.admission)(&mut object);
         self.authorize(user, &action)?;
         let uid = text(applied, "/metadata/uid");
@@ -163,8 +165,8 @@ pub fn patched(
         .map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
     let patched = match sort {
         JSON => by_operations(live, &patch)?,
-        MERGE => patches::merge(live, &patch),
-        _ => patches::strategic(&kind.schema, live, &patch)
+        MERGE => patches::apply_merge_patch(live, &patch),
+        _ => patches::apply_strategic_patch(&kind.schema, live, &patch)
             .map_err(|why| Failure::new(400, "BadRequest", why))?,
     };
     let object = body(&patched);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::{Cause, Failure, Kind, Write, complete, update};
+use federate_apiserver::{Cause, Failure, Kind, Write, complete_object, update_managers};
 use serde_json::{Value, json};
 
 use super::auth::User;
@@ -52,7 +52,7 @@ impl Cluster {
                 let (manager, now) = (manager(request), self.now());
                 let write =
                     Write { kind, manager: &manager, subresource: Some("status"), force: false, now: &now };
-                let object = update(Some(&live), &complete(kind, object), &write);
+                let object = update_managers(Some(&live), &complete_object(kind, object), &write);
                 Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
             }
             _ => Err(not_allowed()),
@@ -81,7 +81,7 @@ impl Cluster {
         set(Arc::make_mut(&mut object), &pointer, wanted["spec"]["replicas"].clone());
         let (manager, now) = (manager(request), self.now());
         let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
-        let mut object = update(Some(&live), &object, &write);
+        let mut object = update_managers(Some(&live), &object, &write);
         // Entries for `scale` have no time.
         if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
             let of_request =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::{Cause, Failure, Kind, Write, complete, services, strategy, update};
+use federate_apiserver::{Cause, Failure, Kind, Write, complete_object, services, strategy, update_managers};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Target};
@@ -68,8 +68,8 @@ impl Cluster {
         let manager = manager(request);
         let now = self.now();
         let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
-        let object = complete(kind, object);
-        let object = update(None, &object, &write);
+        let object = complete_object(kind, object);
+        let object = update_managers(None, &object, &write);
         let stored = self.make(request, kind, &target, object, &write)?;
         Ok(warned(Response::json(201, stored), &sent.warnings))
     }
@@ -88,7 +88,7 @@ impl Cluster {
         object["metadata"]["uid"] = json!(self.store.uid());
         object["metadata"]["creationTimestamp"] = json!(self.now());
         let dry = request.dry_run();
-        let mut object = strategy::create(object, write)?;
+        let mut object = strategy::prepare_for_create(object, write)?;
         if self.store.objects.contains_key(&key) {
             let message = format!("{} \"{}\" already exists", kind.resource(), target.name);
             return Err(Failure::new(409, "AlreadyExists", message).about(
@@ -131,15 +131,15 @@ impl Cluster {
         let live = match self.stored(target, kind) {
             Err(_) if makes_by_replacing(kind) => {
                 self.check_namespace(kind, target)?;
-                let object = update(None, &complete(kind, object), &write);
+                let object = update_managers(None, &complete_object(kind, object), &write);
                 let stored = self.make(request, kind, target, object, &write)?;
                 return Ok(warned(Response::json(201, stored), &sent.warnings));
             }
             live => live?,
         };
         self.check_replaced(kind, target, &live, &object)?;
-        let object = complete(kind, object);
-        let object = update(Some(&live), &object, &write);
+        let object = complete_object(kind, object);
+        let object = update_managers(Some(&live), &object, &write);
         let stored = self.change(request, kind, target, &live, object, &write)?;
         Ok(warned(Response::json(200, stored), &sent.warnings))
     }
@@ -180,7 +180,7 @@ impl Cluster {
         object: Value,
         write: &Write<'_>,
     ) -> Result<Arc<Value>, Failure> {
-        let mut object = strategy::update(live, object, write)?;
+        let mut object = strategy::prepare_for_update(live, object, write)?;
         if kind.is("Service") && object != *live {
             self.check_service(kind, target, &object)?;
         }

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::{below, default, items, text};
+use super::{default, items_below, mapping_below, text_below};
 
 /// A pod template.
 pub(super) fn template(template: &mut Value) {
-    pod_spec(below(template, "spec"));
+    pod_spec(mapping_below(template, "spec"));
 }
 
 /// A pod; its requests default to its limits.
 pub(super) fn pod(pod: &mut Value) {
-    let spec = below(pod, "spec");
+    let spec = mapping_below(pod, "spec");
     pod_spec(spec);
     default(spec, "enableServiceLinks", || json!(true));
     for kind in ["containers", "initContainers"] {
-        for container in items(spec, kind) {
+        for container in items_below(spec, kind) {
             let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
             for (name, amount) in limits.into_iter().flatten() {
-                default(below(below(container, "resources"), "requests"), &name, || amount);
+                default(mapping_below(mapping_below(container, "resources"), "requests"), &name, || amount);
             }
         }
     }
@@ -30,19 +30,19 @@ fn pod_spec(spec: &mut Value) {
     default(spec, "securityContext", || json!({}));
     default(spec, "terminationGracePeriodSeconds", || json!(30));
     default(spec, "schedulerName", || json!("default-scheduler"));
-    let account = text(spec, "serviceAccountName").to_owned();
+    let account = text_below(spec, "serviceAccountName").to_owned();
     if !account.is_empty() {
         // The deprecated field has the same value.
         spec["serviceAccount"] = Value::from(account);
-    } else if !text(spec, "serviceAccount").is_empty() {
+    } else if !text_below(spec, "serviceAccount").is_empty() {
         spec["serviceAccountName"] = spec["serviceAccount"].clone();
     }
     let host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
-        for one in items(spec, kind) {
-            container(one);
+        for one in items_below(spec, kind) {
+            default_container(one);
             if host {
-                for port in items(one, "ports") {
+                for port in items_below(one, "ports") {
                     let number = port.get("containerPort").cloned().unwrap_or_default();
                     if port.get("hostPort").is_none() {
                         port["hostPort"] = number;
@@ -51,21 +51,21 @@ fn pod_spec(spec: &mut Value) {
             }
         }
     }
-    for volume in items(spec, "volumes") {
+    for volume in items_below(spec, "volumes") {
         volume_source(volume);
     }
-    for constraint in items(spec, "topologySpreadConstraints") {
+    for constraint in items_below(spec, "topologySpreadConstraints") {
         default(constraint, "whenUnsatisfiable", || json!("DoNotSchedule"));
     }
 }
 
-fn container(container: &mut Value) {
-    for port in items(container, "ports") {
+fn default_container(container: &mut Value) {
+    for port in items_below(container, "ports") {
         default(port, "protocol", || json!("TCP"));
     }
     default(container, "terminationMessagePath", || json!("/dev/termination-log"));
     default(container, "terminationMessagePolicy", || json!("File"));
-    let image = text(container, "image").to_owned();
+    let image = text_below(container, "image").to_owned();
     default(container, "imagePullPolicy", || json!(pull_policy(&image)));
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe).filter(|p| p.is_object()) {
@@ -77,7 +77,7 @@ fn container(container: &mut Value) {
             ] {
                 default(probe, key, || json!(value));
             }
-            http(probe);
+            default_http_action(probe);
             if let Some(grpc) = probe.get_mut("grpc").filter(|g| g.is_object()) {
                 default(grpc, "service", || json!(""));
             }
@@ -85,10 +85,10 @@ fn container(container: &mut Value) {
     }
     for hook in ["postStart", "preStop"] {
         if let Some(hook) = container.get_mut("lifecycle").and_then(|l| l.get_mut(hook)) {
-            http(hook);
+            default_http_action(hook);
         }
     }
-    for variable in items(container, "env") {
+    for variable in items_below(container, "env") {
         if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
             default(field, "apiVersion", || json!("v1"));
         }
@@ -98,7 +98,7 @@ fn container(container: &mut Value) {
     }
 }
 
-fn http(action: &mut Value) {
+fn default_http_action(action: &mut Value) {
     if let Some(get) = action.get_mut("httpGet").filter(|g| g.is_object()) {
         default(get, "path", || json!("/"));
         default(get, "scheme", || json!("HTTP"));
@@ -126,17 +126,17 @@ fn volume_source(volume: &mut Value) {
     }
     for pointer in ["/downwardAPI", "/projected"] {
         let Some(source) = volume.pointer_mut(pointer) else { continue };
-        for item in items(source, "items") {
+        for item in items_below(source, "items") {
             if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
                 default(field, "apiVersion", || json!("v1"));
             }
         }
-        for source in items(source, "sources") {
+        for source in items_below(source, "sources") {
             if let Some(token) = source.get_mut("serviceAccountToken").filter(|t| t.is_object()) {
                 default(token, "expirationSeconds", || json!(3600));
             }
             if let Some(downward) = source.get_mut("downwardAPI") {
-                for item in items(downward, "items") {
+                for item in items_below(downward, "items") {
                     if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
                         default(field, "apiVersion", || json!("v1"));
                     }
@@ -151,7 +151,7 @@ fn volume_source(volume: &mut Value) {
         }
     }
     if let Some(template) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
-        super::storage::claim_spec(below(template, "spec"));
+        super::storage::claim_spec(mapping_below(template, "spec"));
     }
     let sources = volume.as_object().map_or(0, |map| map.keys().filter(|key| *key != "name").count());
     if sources == 0 {

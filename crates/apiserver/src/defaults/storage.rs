@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{below, default};
+use super::{default, mapping_below};
 
 /// The spec of a claim or a claim template.
 pub(super) fn claim_spec(spec: &mut Value) {
@@ -11,7 +11,7 @@ pub(super) fn claim_spec(spec: &mut Value) {
 
 /// A volume.
 pub(super) fn volume(volume: &mut Value) {
-    let spec = below(volume, "spec");
+    let spec = mapping_below(volume, "spec");
     default(spec, "persistentVolumeReclaimPolicy", || json!("Retain"));
     default(spec, "volumeMode", || json!("Filesystem"));
     if let Some(path) = spec.get_mut("hostPath").filter(|p| p.is_object())
@@ -19,5 +19,5 @@ pub(super) fn volume(volume: &mut Value) {
     {
         path["type"] = json!("");
     }
-    default(below(volume, "status"), "phase", || json!("Pending"));
+    default(mapping_below(volume, "status"), "phase", || json!("Pending"));
 }

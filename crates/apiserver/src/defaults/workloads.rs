@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{TEMPLATE_GENERATION, below, default, items, pods, text};
+use super::{TEMPLATE_GENERATION, default, items_below, mapping_below, pods, text_below};
 
 pub(super) fn deployment(object: &mut Value) {
-    let spec = below(object, "spec");
-    pods::template(below(spec, "template"));
+    let spec = mapping_below(object, "spec");
+    pods::template(mapping_below(spec, "template"));
     default(spec, "replicas", || json!(1));
-    let strategy = below(spec, "strategy");
+    let strategy = mapping_below(spec, "strategy");
     default(strategy, "type", || json!("RollingUpdate"));
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = below(strategy, "rollingUpdate");
+    if text_below(strategy, "type") == "RollingUpdate" {
+        let rolling = mapping_below(strategy, "rollingUpdate");
         default(rolling, "maxUnavailable", || json!("25%"));
         default(rolling, "maxSurge", || json!("25%"));
     }
@@ -20,36 +20,38 @@ pub(super) fn deployment(object: &mut Value) {
 }
 
 pub(super) fn stateful_set(object: &mut Value) {
-    let spec = below(object, "spec");
-    pods::template(below(spec, "template"));
+    let spec = mapping_below(object, "spec");
+    pods::template(mapping_below(spec, "template"));
     default(spec, "podManagementPolicy", || json!("OrderedReady"));
-    let strategy = below(spec, "updateStrategy");
+    let strategy = mapping_below(spec, "updateStrategy");
     default(strategy, "type", || json!("RollingUpdate"));
-    if text(strategy, "type") == "RollingUpdate" {
-        default(below(strategy, "rollingUpdate"), "partition", || json!(0));
+    if text_below(strategy, "type") == "RollingUpdate" {
+        default(mapping_below(strategy, "rollingUpdate"), "partition", || json!(0));
     }
-    let retention = below(spec, "persistentVolumeClaimRetentionPolicy");
+    let retention = mapping_below(spec, "persistentVolumeClaimRetentionPolicy");
     default(retention, "whenDeleted", || json!("Retain"));
     default(retention, "whenScaled", || json!("Retain"));
     default(spec, "replicas", || json!(1));
     default(spec, "revisionHistoryLimit", || json!(10));
-    for claim in items(spec, "volumeClaimTemplates") {
+    for claim in items_below(spec, "volumeClaimTemplates") {
         default(claim, "apiVersion", || json!("v1"));
         default(claim, "kind", || json!("PersistentVolumeClaim"));
-        super::storage::claim_spec(below(claim, "spec"));
-        default(below(claim, "status"), "phase", || json!("Pending"));
+        super::storage::claim_spec(mapping_below(claim, "spec"));
+        default(mapping_below(claim, "status"), "phase", || json!("Pending"));
     }
 }
 
 pub(super) fn daemon_set(object: &mut Value) {
     // The template generation is a field in the server and an annotation outside of it.
-    default(below(below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || json!("0"));
-    let spec = below(object, "spec");
-    pods::template(below(spec, "template"));
-    let strategy = below(spec, "updateStrategy");
+    default(mapping_below(mapping_below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || {
+        json!("0")
+    });
+    let spec = mapping_below(object, "spec");
+    pods::template(mapping_below(spec, "template"));
+    let strategy = mapping_below(spec, "updateStrategy");
     default(strategy, "type", || json!("RollingUpdate"));
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = below(strategy, "rollingUpdate");
+    if text_below(strategy, "type") == "RollingUpdate" {
+        let rolling = mapping_below(strategy, "rollingUpdate");
         default(rolling, "maxUnavailable", || json!(1));
         default(rolling, "maxSurge", || json!(0));
     }
@@ -58,13 +60,13 @@ pub(super) fn daemon_set(object: &mut Value) {
 
 /// `ReplicaSets` and `ReplicationControllers`; the selector of the latter defaults to the labels of the template.
 pub(super) fn replica_set(object: &mut Value) {
-    let spec = below(object, "spec");
-    pods::template(below(spec, "template"));
+    let spec = mapping_below(object, "spec");
+    pods::template(mapping_below(spec, "template"));
     default(spec, "replicas", || json!(1));
 }
 
 pub(super) fn job(spec: &mut Value) {
-    pods::template(below(spec, "template"));
+    pods::template(mapping_below(spec, "template"));
     let unset = |spec: &Value, key: &str| spec.get(key).is_none_or(Value::is_null);
     if unset(spec, "completions") && unset(spec, "parallelism") {
         spec["completions"] = json!(1);
@@ -79,8 +81,8 @@ pub(super) fn job(spec: &mut Value) {
     let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
     default(spec, "podReplacementPolicy", || json!(policy));
     if let Some(policy) = spec.get_mut("podFailurePolicy") {
-        for rule in items(policy, "rules") {
-            for condition in items(rule, "onPodConditions") {
+        for rule in items_below(policy, "rules") {
+            for condition in items_below(rule, "onPodConditions") {
                 default(condition, "status", || json!("True"));
             }
         }
@@ -93,7 +95,7 @@ pub(super) fn cron_job(spec: &mut Value) {
     default(spec, "suspend", || json!(false));
     default(spec, "successfulJobsHistoryLimit", || json!(3));
     default(spec, "failedJobsHistoryLimit", || json!(1));
-    pods::template(below(below(below(spec, "jobTemplate"), "spec"), "template"));
+    pods::template(mapping_below(mapping_below(mapping_below(spec, "jobTemplate"), "spec"), "template"));
 }
 
 pub(super) fn autoscaler(spec: &mut Value) {
@@ -109,7 +111,7 @@ pub(super) fn autoscaler(spec: &mut Value) {
     ]);
     let down = json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]);
     for (direction, policies) in [("scaleUp", up), ("scaleDown", down)] {
-        let rules = below(behavior, direction);
+        let rules = mapping_below(behavior, direction);
         default(rules, "selectPolicy", || json!("Max"));
         default(rules, "policies", || policies);
         if direction == "scaleUp" {

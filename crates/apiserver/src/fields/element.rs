@@ -53,7 +53,7 @@ impl Element {
         }
     }
 
-    fn rank(&self) -> u8 {
+    fn variant_rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,
             Self::Key(_) => 1,
@@ -103,14 +103,14 @@ impl Ord for Element {
                 };
                 in_turn(a, b, pair)
             }
-            _ => self.rank().cmp(&other.rank()),
+            _ => self.variant_rank().cmp(&other.variant_rank()),
         }
     }
 }
 
 /// The order of JSON values; numbers are compared by value.
 pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
-    fn rank(value: &Value) -> u8 {
+    fn type_rank(value: &Value) -> u8 {
         match value {
             Value::Number(_) => 0,
             Value::String(_) => 1,
@@ -128,14 +128,14 @@ pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => in_turn(a, b, compare_values),
-        (Value::Object(a), Value::Object(b)) => {
-            in_turn(&sorted(a), &sorted(b), |a, b| a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1)))
-        }
-        _ => rank(a).cmp(&rank(b)),
+        (Value::Object(a), Value::Object(b)) => in_turn(&sort_entries(a), &sort_entries(b), |a, b| {
+            a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1))
+        }),
+        _ => type_rank(a).cmp(&type_rank(b)),
     }
 }
 
-fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+fn sort_entries(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|a, b| a.0.cmp(b.0));
     entries

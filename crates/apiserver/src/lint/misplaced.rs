@@ -42,16 +42,16 @@ pub(super) fn deeper(schema: &Type, parent: &str, key: &str) -> Option<String> {
             other => other.parts()?.get(token)?,
         };
     }
-    below(at, tokens.iter().map(|token| (*token).to_owned()).collect(), key)
+    find_nearest(at, tokens.iter().map(|token| (*token).to_owned()).collect(), key)
 }
 
 /// The path of the mapping with the field that is nearest to the object's root, such as `spec.template.spec`.
 pub(super) fn anywhere(schema: &Type, key: &str) -> Option<String> {
-    below(schema, Vec::new(), key)
+    find_nearest(schema, Vec::new(), key)
 }
 
 /// The nearest mapping below a type that declares the field.
-fn below(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
+fn find_nearest(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
     let mut seen: BTreeSet<*const Type> = BTreeSet::new();
     let mut queue = VecDeque::from([(from, path)]);
     let start = queue.front().map_or(0, |(_, path)| path.len());
@@ -63,7 +63,7 @@ fn below(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
         match resolved {
             Type::Struct(Struct { fields, .. }) => {
                 if fields.contains_key(key) && path.len() > start {
-                    return Some(joined(&path));
+                    return Some(join_path(&path));
                 }
                 for (name, field) in
                     fields.iter().filter(|(name, _)| !matches!(name.as_str(), "status" | "metadata"))
@@ -86,7 +86,7 @@ fn below(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
     None
 }
 
-fn joined(path: &[String]) -> String {
+fn join_path(path: &[String]) -> String {
     let index = |token: &String| !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
     path.iter().fold(String::new(), |mut all, token| {
         if index(token) {

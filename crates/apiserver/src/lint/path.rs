@@ -22,7 +22,7 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
     for (number, token) in tokens.iter().enumerate() {
         if let Some(Type::Map { value, .. }) = ty.map(Type::resolve)
             && is_scalar(value.resolve())
-            && let Some(help) = escaped(&fixed, tokens.get(number..).unwrap_or_default())
+            && let Some(help) = correct_escapes(&fixed, tokens.get(number..).unwrap_or_default())
         {
             return Some(help);
         }
@@ -81,12 +81,12 @@ fn is_scalar(ty: &Type) -> bool {
 pub fn near_metadata_path(path: &str) -> Option<String> {
     ["/metadata/labels", "/metadata/annotations"].into_iter().find_map(|map| {
         let key: Vec<&str> = path.strip_prefix(map)?.strip_prefix('/')?.split('/').collect();
-        escaped(map, &key)
+        correct_escapes(map, &key)
     })
 }
 
 /// The correction of a key below `map` that is not written as JSON pointers are; `None` if it is.
-fn escaped(map: &str, tokens: &[&str]) -> Option<String> {
+fn correct_escapes(map: &str, tokens: &[&str]) -> Option<String> {
     let written = tokens.join("/");
     let quotes = |c: char| matches!(c, '"' | '\'' | '`' | '[' | ']');
     let key = tokens.iter().map(|token| unescape(token)).collect::<Vec<_>>().join("/");

@@ -53,9 +53,9 @@ pub(super) fn problems(kind: &str, object: &Value) -> Vec<Problem> {
     scheduling::selector_problems(&mut found, kind, object);
     let Some(spec) = spec_of(kind).map(|pointer| Cursor::new(object).below(pointer)) else { return found.0 };
     for list in ["initContainers", "containers"] {
-        spec.field(list).items().for_each(|container| found.container(&container));
+        spec.field(list).items().for_each(|container| found.check_container(&container));
     }
-    found.volumes(&spec.field("volumes"));
+    found.check_volumes(&spec.field("volumes"));
     found.one_of(&spec.field("dnsPolicy"), &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]);
     scheduling::problems(&mut found, &spec);
     found.0
@@ -95,7 +95,7 @@ impl Pods {
         }
     }
 
-    fn container(&mut self, container: &Cursor<'_>) {
+    fn check_container(&mut self, container: &Cursor<'_>) {
         let name = container.field("name");
         let label = name.text().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !label || name.text().starts_with('-') || name.text().ends_with('-') || name.text().len() > 63 {
@@ -110,11 +110,11 @@ impl Pods {
         if container.field("image").text().trim() != container.field("image").text() {
             self.refuse(&container.field("image"), "must not begin or end with a space", None);
         }
-        self.ports(&container.field("ports"));
-        self.variables(&container.field("env"));
-        self.resources(&container.field("resources"));
+        self.check_ports(&container.field("ports"));
+        self.check_variables(&container.field("env"));
+        self.check_resources(&container.field("resources"));
         for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-            self.probe(&container.field(probe), probe == "readinessProbe");
+            self.check_probe(&container.field(probe), probe == "readinessProbe");
         }
         let mut paths = BTreeSet::new();
         for mount in container.field("volumeMounts").items() {
@@ -127,11 +127,11 @@ impl Pods {
         }
     }
 
-    fn ports(&mut self, ports: &Cursor<'_>) {
+    fn check_ports(&mut self, ports: &Cursor<'_>) {
         let mut names = BTreeSet::new();
         for port in ports.items() {
-            self.number(&port, "containerPort", true);
-            self.number(&port, "hostPort", false);
+            self.check_port_number(&port, "containerPort", true);
+            self.check_port_number(&port, "hostPort", false);
             self.one_of(&port.field("protocol"), &["TCP", "UDP", "SCTP"]);
             let name = port.field("name");
             if name.text().len() > 15 {
@@ -146,7 +146,7 @@ impl Pods {
     }
 
     /// Checks a port number.
-    fn number(&mut self, of: &Cursor<'_>, key: &str, required: bool) {
+    fn check_port_number(&mut self, of: &Cursor<'_>, key: &str, required: bool) {
         let port = of.field(key);
         if !port.present() {
             if required {
@@ -158,7 +158,7 @@ impl Pods {
         }
     }
 
-    fn variables(&mut self, variables: &Cursor<'_>) {
+    fn check_variables(&mut self, variables: &Cursor<'_>) {
         for variable in variables.items() {
             let (name, from) = (variable.field("name"), variable.field("valueFrom"));
             if name.text().is_empty() {
@@ -181,7 +181,7 @@ impl Pods {
         }
     }
 
-    fn resources(&mut self, resources: &Cursor<'_>) {
+    fn check_resources(&mut self, resources: &Cursor<'_>) {
         let amount = |of: &Cursor<'_>| Quantity::from_json(of.value());
         for list in ["requests", "limits"] {
             let amounts = resources.field(list);
@@ -211,7 +211,7 @@ impl Pods {
         }
     }
 
-    fn probe(&mut self, probe: &Cursor<'_>, may_repeat: bool) {
+    fn check_probe(&mut self, probe: &Cursor<'_>, may_repeat: bool) {
         if !probe.present() {
             return;
         }
@@ -243,7 +243,7 @@ impl Pods {
     }
 
     /// Checks the permissions of a file.
-    fn mode(&mut self, mode: &Cursor<'_>) {
+    fn check_file_mode(&mut self, mode: &Cursor<'_>) {
         let bits = mode.integer();
         if !(0..=0o777).contains(&bits) {
             let octal = bits > 0 && bits <= 7777 && !bits.to_string().contains(['8', '9']);
@@ -252,7 +252,7 @@ impl Pods {
         }
     }
 
-    fn volumes(&mut self, volumes: &Cursor<'_>) {
+    fn check_volumes(&mut self, volumes: &Cursor<'_>) {
         let mut names = BTreeSet::new();
         for volume in volumes.items() {
             let name = volume.field("name");
@@ -269,8 +269,8 @@ impl Pods {
                 self.refuse(&volume, "has more than one volume type", Some("keep one of them".to_owned()));
             }
             for source in ["configMap", "secret", "downwardAPI", "projected"].map(|key| volume.field(key)) {
-                self.mode(&source.field("defaultMode"));
-                source.field("items").items().for_each(|item| self.mode(&item.field("mode")));
+                self.check_file_mode(&source.field("defaultMode"));
+                source.field("items").items().for_each(|item| self.check_file_mode(&item.field("mode")));
             }
         }
     }

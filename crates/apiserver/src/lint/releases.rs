@@ -36,7 +36,7 @@ struct Fact {
 pub fn dated(kind: &Kind, object: &Value) -> Vec<ReleaseAddition> {
     let mut found = Vec::new();
     if kind.custom.is_none() {
-        visit(&kind.schema, object, &mut String::new(), &mut found);
+        collect_additions(&kind.schema, object, &mut String::new(), &mut found);
     }
     found
 }
@@ -70,19 +70,19 @@ impl ReleaseAddition {
     }
 }
 
-fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<ReleaseAddition>) {
+fn collect_additions(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<ReleaseAddition>) {
     let length = pointer.len();
     match (of.resolve(), value) {
         (Type::List { item, .. }, Value::Array(items)) => {
             for (index, value) in items.iter().enumerate() {
                 pointer.push_str(&format!("/{index}"));
-                visit(item, value, pointer, found);
+                collect_additions(item, value, pointer, found);
                 pointer.truncate(length);
             }
         }
         (Type::Struct(_) | Type::Map { .. }, Value::Object(map)) => {
             let Some(parts) = of.parts() else { return };
-            let facts = if let Type::Named(name) = of { facts().get(name) } else { None };
+            let facts = if let Type::Named(name) = of { release_facts().get(name) } else { None };
             for (key, value) in map {
                 let Some(ty) = parts.get(key) else { continue };
                 pointer.push('/');
@@ -93,7 +93,7 @@ fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<Release
                 // Of a field and its value, the value came last.
                 let fact = about.filter(is_used).max_by_key(|fact| fact.added);
                 found.extend(fact.map(|fact| ReleaseAddition { pointer: pointer.clone(), fact }));
-                visit(ty, value, pointer, found);
+                collect_additions(ty, value, pointer, found);
                 pointer.truncate(length);
             }
         }
@@ -104,18 +104,18 @@ fn visit(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<Release
 /// The facts by type and field.
 type Facts = BTreeMap<&'static str, BTreeMap<&'static str, Vec<Fact>>>;
 
-fn facts() -> &'static Facts {
+fn release_facts() -> &'static Facts {
     static FACTS: OnceLock<Facts> = OnceLock::new();
     FACTS.get_or_init(|| {
         let mut facts = Facts::new();
-        for (of, field, fact) in include_str!("releases.txt").lines().filter_map(read) {
+        for (of, field, fact) in include_str!("releases.txt").lines().filter_map(parse_fact) {
             facts.entry(of).or_default().entry(field).or_default().push(fact);
         }
         facts
     })
 }
 
-fn read(line: &'static str) -> Option<(&'static str, &'static str, Fact)> {
+fn parse_fact(line: &'static str) -> Option<(&'static str, &'static str, Fact)> {
     let mut words = line.split(' ').filter(|_| !line.starts_with('#'));
     let (of, field, added) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
     let (field, value) = match field.split_once('=') {
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn every_line_names_a_field_of_the_schema() {
         let lines = include_str!("releases.txt").lines().filter(|line| !line.starts_with('#'));
-        assert_eq!(lines.clone().filter_map(read).count(), lines.count());
-        for (of, fields) in facts() {
+        assert_eq!(lines.clone().filter_map(parse_fact).count(), lines.count());
+        for (of, fields) in release_facts() {
             let ty = builtin(of).unwrap_or_else(|| panic!("no type {of}"));
             for field in fields.keys() {
                 assert!(ty.parts().unwrap().field(field).is_some(), "{of} has no field {field}");

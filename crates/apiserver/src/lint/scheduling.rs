@@ -25,15 +25,15 @@ pub(super) fn problems(found: &mut Pods, spec: &Cursor<'_>) {
     }
     for constraint in spec.field("topologySpreadConstraints").items() {
         found.one_of(&constraint.field("whenUnsatisfiable"), &["DoNotSchedule", "ScheduleAnyway"]);
-        expressions(found, &constraint.field("labelSelector"), &OF_LABELS);
+        check_expressions(found, &constraint.field("labelSelector"), &OF_LABELS);
     }
     let affinity = spec.field("affinity");
-    nodes(found, &affinity.field("nodeAffinity"));
+    check_node_affinity(found, &affinity.field("nodeAffinity"));
     for pods in ["podAffinity", "podAntiAffinity"].map(|key| affinity.field(key)) {
         let preferred = pods.field(PREFERRED);
         let terms = preferred.items().map(|term| term.field("podAffinityTerm"));
         for term in pods.field(REQUIRED).items().chain(terms) {
-            expressions(found, &term.field("labelSelector"), &OF_LABELS);
+            check_expressions(found, &term.field("labelSelector"), &OF_LABELS);
         }
     }
 }
@@ -48,25 +48,25 @@ pub(super) fn selector_problems(found: &mut Pods, kind: &str, object: &Value) {
         | "DaemonSet"
         | "ReplicaSet"
         | "PodDisruptionBudget"
-        | "PersistentVolumeClaim" => expressions(found, &spec.field("selector"), &OF_LABELS),
+        | "PersistentVolumeClaim" => check_expressions(found, &spec.field("selector"), &OF_LABELS),
         "NetworkPolicy" => {
-            expressions(found, &spec.field("podSelector"), &OF_LABELS);
+            check_expressions(found, &spec.field("podSelector"), &OF_LABELS);
             for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
                 for peer in spec.field(rules).items().flat_map(|rule| rule.field(peers).items()) {
-                    expressions(found, &peer.field("podSelector"), &OF_LABELS);
-                    expressions(found, &peer.field("namespaceSelector"), &OF_LABELS);
+                    check_expressions(found, &peer.field("podSelector"), &OF_LABELS);
+                    check_expressions(found, &peer.field("namespaceSelector"), &OF_LABELS);
                 }
             }
         }
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             for webhook in body.field("webhooks").items() {
-                expressions(found, &webhook.field("objectSelector"), &OF_LABELS);
-                expressions(found, &webhook.field("namespaceSelector"), &OF_LABELS);
+                check_expressions(found, &webhook.field("objectSelector"), &OF_LABELS);
+                check_expressions(found, &webhook.field("namespaceSelector"), &OF_LABELS);
             }
         }
         "ClusterRole" => {
             for selector in body.field("aggregationRule").field("clusterRoleSelectors").items() {
-                expressions(found, &selector, &OF_LABELS);
+                check_expressions(found, &selector, &OF_LABELS);
             }
         }
         _ => {}
@@ -76,17 +76,17 @@ pub(super) fn selector_problems(found: &mut Pods, kind: &str, object: &Value) {
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-fn nodes(found: &mut Pods, affinity: &Cursor<'_>) {
+fn check_node_affinity(found: &mut Pods, affinity: &Cursor<'_>) {
     let (required, preferred) = (affinity.field(REQUIRED), affinity.field(PREFERRED));
     let terms = required.field("nodeSelectorTerms");
     let preferences = preferred.items().map(|term| term.field("preference"));
     for term in terms.items().chain(preferences) {
-        expressions(found, &term, &OF_NODES);
+        check_expressions(found, &term, &OF_NODES);
     }
 }
 
 /// Checks the operators of a selector, and whether they have values.
-fn expressions(found: &mut Pods, selector: &Cursor<'_>, operators: &[&str]) {
+fn check_expressions(found: &mut Pods, selector: &Cursor<'_>, operators: &[&str]) {
     for expression in selector.field("matchExpressions").items() {
         let (operator, values) = (expression.field("operator"), expression.field("values"));
         found.one_of(&operator, operators);

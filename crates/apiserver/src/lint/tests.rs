@@ -127,7 +127,7 @@ fn custom_resources_follow_their_definition() {
                 "size": {"type": "integer", "maximum": 9}, "mode": {"type": "string", "enum": ["Fast", "Slow"]},
                 "code": {"type": "string", "pattern": "^[a-z]+$"}, "open": {"type": "object",
                     "x-kubernetes-preserve-unknown-fields": true}}}}}}}]}});
-    let kind = Kind::customs(&definition).remove(0);
+    let kind = Kind::from_definition(&definition).remove(0);
     for (spec, pointer, part) in [
         (json!({"size": 1, "siz": 2}), "/spec/siz", "did you mean `size`?"),
         (json!({"mode": "Fast"}), "/spec", "`size`"),

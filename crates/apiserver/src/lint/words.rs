@@ -58,7 +58,7 @@ pub(super) fn correction(ty: &Type, value: &Value) -> Option<String> {
 /// The place of a cause in the object, as a JSON pointer, and the missing key below that place, if the cause names
 /// one.
 pub(super) fn place(object: &Value, cause: &Cause) -> (String, Option<String>) {
-    let tokens = tokens(&cause.field);
+    let tokens = split_field_path(&cause.field);
     let (mut pointer, mut at) = (String::new(), object);
     for (index, key) in tokens.iter().enumerate() {
         let below = match at {
@@ -74,11 +74,11 @@ pub(super) fn place(object: &Value, cause: &Cause) -> (String, Option<String>) {
         pointer.push_str(&escape(key));
         at = below;
     }
-    (entry(at, cause).map_or(pointer.clone(), |key| format!("{pointer}/{}", escape(&key))), None)
+    (find_quoted_entry(at, cause).map_or(pointer.clone(), |key| format!("{pointer}/{}", escape(&key))), None)
 }
 
 /// The entry of a mapping, such as `metadata.labels`, that a message quotes.
-fn entry(at: &Value, cause: &Cause) -> Option<String> {
+fn find_quoted_entry(at: &Value, cause: &Cause) -> Option<String> {
     let map = at.as_object()?;
     let quoted = cause.message.strip_prefix("Invalid value: \"")?.split('"').next()?;
     let named = |(key, value): &(&String, &Value)| *key == quoted || value.as_str() == Some(quoted);
@@ -86,7 +86,7 @@ fn entry(at: &Value, cause: &Cause) -> Option<String> {
 }
 
 /// The keys of a field path: `data[a.b]`, `spec.ports[0].name`.
-fn tokens(path: &str) -> Vec<String> {
+fn split_field_path(path: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {

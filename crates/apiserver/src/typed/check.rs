@@ -11,18 +11,20 @@ use super::super::schema::{ListType, Type};
 /// The errors of an object, one line each: the path, a colon and the reason.
 pub fn check(ty: &Type, value: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
-    visit(ty, value, &mut String::new(), &mut wrong);
+    check_value(ty, value, &mut String::new(), &mut wrong);
     wrong
 }
 
-fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
+fn check_value(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
     let expected = match ty.resolve() {
         Type::Any | Type::Atomic | Type::Named(_) => None,
-        Type::Text => (!value.is_string()).then(|| format!("string, got {}", spelled(value))),
-        Type::Boolean => (!value.is_boolean()).then(|| format!("boolean, got {}", spelled(value))),
+        Type::Text => (!value.is_string()).then(|| format!("string, got {}", format_unstructured(value))),
+        Type::Boolean => {
+            (!value.is_boolean()).then(|| format!("boolean, got {}", format_unstructured(value)))
+        }
         Type::Number => {
             (!value.is_number()).then(|| format!("numeric (int or float), got {}", type_name(value)))
         }
@@ -32,16 +34,16 @@ fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
         }
         Type::Struct(_) | Type::Map { .. } => {
             if value.is_object() {
-                keys(ty, value, path, wrong);
+                check_fields(ty, value, path, wrong);
             }
-            (!value.is_object()).then(|| format!("map, got {}", spelled(value)))
+            (!value.is_object()).then(|| format!("map, got {}", format_unstructured(value)))
         }
         Type::List { item, list_type } => match value.as_array() {
             Some(values) => {
-                items(item, list_type, values, path, wrong);
+                check_items(item, list_type, values, path, wrong);
                 None
             }
-            None => Some(format!("list, got {}", spelled(value))),
+            None => Some(format!("list, got {}", format_unstructured(value))),
         },
     };
     if let Some(expected) = expected {
@@ -49,21 +51,27 @@ fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
     }
 }
 
-fn keys(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
+fn check_fields(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
     let Some(parts) = ty.parts() else { return };
     let length = path.len();
     for (key, value) in value.as_object().into_iter().flatten() {
         path.push('.');
         path.push_str(key);
         match parts.get(key) {
-            Some(ty) => visit(ty, value, path, wrong),
+            Some(ty) => check_value(ty, value, path, wrong),
             None => wrong.push(format!("{path}: field not declared in schema")),
         }
         path.truncate(length);
     }
 }
 
-fn items(ty: &Type, list_type: &ListType, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
+fn check_items(
+    ty: &Type,
+    list_type: &ListType,
+    values: &[Value],
+    path: &mut String,
+    wrong: &mut Vec<String>,
+) {
     let length = path.len();
     let mut seen = BTreeSet::new();
     for (place, value) in values.iter().enumerate() {
@@ -85,7 +93,7 @@ fn items(ty: &Type, list_type: &ListType, values: &[Value], path: &mut String, w
                 }
             }
         }
-        visit(ty, value, path, wrong);
+        check_value(ty, value, path, wrong);
         path.truncate(length);
     }
 }
@@ -103,25 +111,26 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 /// A value, as the server writes it in the message about its type.
-fn spelled(value: &Value) -> String {
+fn format_unstructured(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Object(_) => {
-            format!("&value.valueUnstructured{{Value:{}}}", go(value))
+            format!("&value.valueUnstructured{{Value:{}}}", format_go(value))
         }
         scalar => format!("&value.valueUnstructured{{Value:{scalar}}}"),
     }
 }
 
 /// A value as Go source.
-fn go(value: &Value) -> String {
+fn format_go(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<String> = map.iter().map(|(k, v)| format!("{k:?}:{}", go(v))).collect();
+            let mut entries: Vec<String> =
+                map.iter().map(|(k, v)| format!("{k:?}:{}", format_go(v))).collect();
             entries.sort();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go).collect();
+            let items: Vec<String> = items.iter().map(format_go).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Null => "interface {}(nil)".to_owned(),
@@ -132,7 +141,7 @@ fn go(value: &Value) -> String {
 /// The fields that the schema does not declare, as paths with list indices: they are dropped.
 pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    walk(ty, value, &mut String::new(), &mut |path, ty, _| {
+    walk_values(ty, value, &mut String::new(), &mut |path, ty, _| {
         if ty.is_none() {
             found.push(path.trim_start_matches('.').to_owned());
         }
@@ -143,7 +152,7 @@ pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
 /// The first value of the wrong type, in the message of the server's decoder.
 pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
     let mut found = None;
-    walk(ty, value, &mut String::new(), &mut |path, ty, value| {
+    walk_values(ty, value, &mut String::new(), &mut |path, ty, value| {
         let Some(wanted) = ty else { return };
         let fits = match wanted.resolve() {
             _ if value.is_null() => true,
@@ -165,14 +174,19 @@ pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
 }
 
 /// Visits every value with its path and its type, if it has one.
-fn walk(ty: &Type, value: &Value, path: &mut String, visit: &mut dyn FnMut(&str, Option<&Type>, &Value)) {
+fn walk_values(
+    ty: &Type,
+    value: &Value,
+    path: &mut String,
+    visit: &mut dyn FnMut(&str, Option<&Type>, &Value),
+) {
     visit(path, Some(ty), value);
     let length = path.len();
     match (ty.resolve(), value) {
         (Type::List { item, .. }, Value::Array(values)) => {
             for (place, value) in values.iter().enumerate() {
                 path.push_str(&format!("[{place}]"));
-                walk(item, value, path, visit);
+                walk_values(item, value, path, visit);
                 path.truncate(length);
             }
         }
@@ -182,7 +196,7 @@ fn walk(ty: &Type, value: &Value, path: &mut String, visit: &mut dyn FnMut(&str,
                 path.push('.');
                 path.push_str(key);
                 match parts.get(key) {
-                    Some(ty) => walk(ty, value, path, visit),
+                    Some(ty) => walk_values(ty, value, path, visit),
                     None => visit(path, None, value),
                 }
                 path.truncate(length);

@@ -39,7 +39,7 @@ impl Comparison {
         }
     }
 
-    fn leaf(old: Option<&Value>, new: Option<&Value>) -> Self {
+    fn compare_leaf(old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut found = Self::default();
         match (old, new) {
             (None, Some(_)) => found.added.own(),
@@ -50,7 +50,7 @@ impl Comparison {
         found
     }
 
-    fn put(&mut self, element: impl Fn() -> Element, below: Self) {
+    fn insert_below(&mut self, element: impl Fn() -> Element, below: Self) {
         let parts = [
             (&mut self.added, below.added),
             (&mut self.modified, below.modified),
@@ -66,14 +66,14 @@ impl Comparison {
 
 /// Compares two objects. A value that is added or removed is listed with all its parts.
 pub fn compare(ty: &Type, old: &Value, new: &Value) -> Comparison {
-    visit(ty, Some(old), Some(new))
+    compare_values_at(ty, Some(old), Some(new))
 }
 
 /// Compares the items with one key in two lists. Duplicates are only marked.
-fn items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
+fn compare_items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
     let mut found = Comparison::default();
     match (old, new) {
-        ([] | [_], [] | [_]) => return visit(ty, old.first().copied(), new.first().copied()),
+        ([] | [_], [] | [_]) => return compare_values_at(ty, old.first().copied(), new.first().copied()),
         ([_, _, ..], [_, _, ..]) => {
             if old.len() != new.len() || !old.iter().zip(new).all(|(old, new)| same(old, new)) {
                 found.modified.own();
@@ -81,13 +81,13 @@ fn items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
         }
         ([_, _, ..], _) => {
             if let Some(new) = new.first() {
-                found = visit(ty, None, Some(new));
+                found = compare_values_at(ty, None, Some(new));
             }
             found.removed.own();
         }
         _ => {
             if let Some(old) = old.first() {
-                found = visit(ty, Some(old), None);
+                found = compare_values_at(ty, Some(old), None);
             }
             found.added.own();
         }
@@ -95,20 +95,20 @@ fn items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
     found
 }
 
-fn list(value: Option<&Value>) -> Option<&[Value]> {
+fn as_list(value: Option<&Value>) -> Option<&[Value]> {
     value.and_then(Value::as_array).map(Vec::as_slice)
 }
 
-fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
+fn compare_values_at(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
     if let (Some(old), Some(new)) = (old, new)
         && same(old, new)
     {
         return Comparison::default();
     }
     let empty = |value: Option<&Value>| value.is_none_or(is_empty_value);
-    let Some(any) = new.filter(|v| !v.is_null()).or(old) else { return Comparison::leaf(old, new) };
+    let Some(any) = new.filter(|v| !v.is_null()).or(old) else { return Comparison::compare_leaf(old, new) };
     if empty(old) && empty(new) {
-        return Comparison::leaf(old, new);
+        return Comparison::compare_leaf(old, new);
     }
     let mut found = Comparison::default();
     let shapes = (old.filter(|v| !v.is_null()).map(|v| ty.shape(v)), ty.shape(any));
@@ -120,20 +120,20 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
             for key in keys.chain(maps.1.into_iter().flat_map(Map::keys).filter(come)) {
                 let (old, new) = (maps.0.and_then(|m| m.get(key)), maps.1.and_then(|m| m.get(key)));
                 if let Some(ty) = parts.get(key) {
-                    found.put(|| Element::field(key), visit(ty, old, new));
+                    found.insert_below(|| Element::field(key), compare_values_at(ty, old, new));
                 }
             }
         }
         (None | Some(Shape::List(..)), Shape::List(ty, list_type)) => {
-            let before = indexed(list(old), ty, list_type);
-            let after = indexed(list(new), ty, list_type);
+            let before = indexed(as_list(old), ty, list_type);
+            let after = indexed(as_list(new), ty, list_type);
             for element in before.keys().chain(after.keys().filter(|e| !before.contains_key(*e))) {
                 let (old, new) = (before.get(element), after.get(element));
-                let below = items(ty, old.map_or(&[], Vec::as_slice), new.map_or(&[], Vec::as_slice));
-                found.put(|| element.clone(), below);
+                let below = compare_items(ty, old.map_or(&[], Vec::as_slice), new.map_or(&[], Vec::as_slice));
+                found.insert_below(|| element.clone(), below);
             }
         }
-        _ => return Comparison::leaf(old, new),
+        _ => return Comparison::compare_leaf(old, new),
     }
     match (old, new) {
         (None, Some(_)) => found.added.own(),

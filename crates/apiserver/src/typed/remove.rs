@@ -7,21 +7,21 @@ use super::super::schema::{Shape, Type};
 
 /// The object without these fields. A mapping or list that becomes empty becomes null.
 pub fn remove(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
-    walk(ty, value, fields, false)
+    filter_fields(ty, value, fields, false)
 }
 
 /// The object with these fields only.
 pub fn extract(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
-    walk(ty, value, fields, true)
+    filter_fields(ty, value, fields, true)
 }
 
-fn walk(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Value {
+fn filter_fields(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Value {
     let part = |element: &Element, ty: &Type, value: &Value| -> Option<Value> {
         let below = fields.below(element).filter(|below| !below.is_empty());
         match below {
             Some(below) if below.has_own() && !taken => None,
             Some(below) if below.entries().next().is_none() => Some(value.clone()),
-            Some(below) => Some(walk(ty, value, below, taken)),
+            Some(below) => Some(filter_fields(ty, value, below, taken)),
             None => (!taken).then(|| value.clone()),
         }
     };

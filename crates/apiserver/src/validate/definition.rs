@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::super::failure::Cause;
-use super::list;
+use super::list_at;
 
 /// The errors of a definition.
 pub(super) fn causes(object: &Value) -> Vec<Cause> {
-    let versions = list(object, "/spec/versions");
+    let versions = list_at(object, "/spec/versions");
     let mut causes = Vec::new();
     for (place, version) in versions.iter().enumerate() {
         // A schema that all versions share is checked as that of the definition.
@@ -17,7 +17,7 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
             format!("spec.versions[{place}].schema.openAPIV3Schema")
         };
         if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
-            visit(schema, &path, &mut causes);
+            collect_schema_causes(schema, &path, &mut causes);
         } else {
             let why = "schemas are required";
             causes.push(Cause::required(format!("spec.versions[{place}].schema.openAPIV3Schema"), why));
@@ -26,7 +26,7 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn visit(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn collect_schema_causes(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let open = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
     if schema.get("type").and_then(Value::as_str).is_none_or(str::is_empty) && !open {
@@ -40,12 +40,12 @@ fn visit(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(format!("{path}.type"), why));
     }
     for (name, below) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        visit(below, &format!("{path}.properties[{name}]"), causes);
+        collect_schema_causes(below, &format!("{path}.properties[{name}]"), causes);
     }
     if let Some(items) = schema.get("items") {
-        visit(items, &format!("{path}.items"), causes);
+        collect_schema_causes(items, &format!("{path}.items"), causes);
     }
     if let Some(below) = schema.get("additionalProperties").filter(|a| a.is_object()) {
-        visit(below, &format!("{path}.additionalProperties"), causes);
+        collect_schema_causes(below, &format!("{path}.additionalProperties"), causes);
     }
 }

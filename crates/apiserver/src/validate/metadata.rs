@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::Cause;
 use super::super::kinds::Kind;
-use super::{IMMUTABLE, differs, text};
+use super::{IMMUTABLE, differs, text_at};
 
 pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
     or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
@@ -25,13 +25,13 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// The errors of the metadata of a new object.
 pub(super) fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = name_causes(kind, object);
-    causes.extend(keys(object));
+    causes.extend(key_causes(object));
     causes
 }
 
 /// The errors of a name.
 fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
-    let name = text(object, "/metadata/name");
+    let name = text_at(object, "/metadata/name");
     if name.is_empty() {
         return vec![Cause::required("metadata.name", "name or generateName is required")];
     }
@@ -67,7 +67,7 @@ pub(super) fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label) && name.len() <= 253
 }
 
-fn keys(object: &Value) -> Vec<Cause> {
+fn key_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for field in ["metadata.labels", "metadata.annotations"] {
         let kept = field.trim_start_matches("metadata.");
@@ -83,7 +83,7 @@ fn keys(object: &Value) -> Vec<Cause> {
                     let message = "Too long: may not be more than 63 bytes";
                     causes.push(Cause::new("FieldValueTooLong", field, message));
                 }
-                if !value.is_empty() && !qualified(value) {
+                if !value.is_empty() && !is_qualified_name(value) {
                     causes.push(Cause::invalid(field, &json!(value), LABEL_VALUE));
                 }
             }
@@ -92,7 +92,7 @@ fn keys(object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn qualified(name: &str) -> bool {
+fn is_qualified_name(name: &str) -> bool {
     let end = |c: char| c.is_ascii_alphanumeric();
     let inner = |c: char| end(c) || matches!(c, '-' | '_' | '.');
     name.chars().all(inner) && name.starts_with(end) && name.ends_with(end)
@@ -110,13 +110,13 @@ fn invalid_key(key: &str) -> Option<&'static str> {
     match name {
         "" => Some("name part must be non-empty"),
         name if name.len() > 63 => Some("name part must be no more than 63 bytes"),
-        name => (!qualified(name)).then_some(NAME_PART),
+        name => (!is_qualified_name(name)).then_some(NAME_PART),
     }
 }
 
 /// The errors of a change of metadata.
 pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
-    let mut causes = keys(object);
+    let mut causes = key_causes(object);
     for (key, pointer) in [("name", "/metadata/name"), ("namespace", "/metadata/namespace")] {
         if differs(live, object, pointer) {
             let value = object.pointer(pointer).unwrap_or(&Value::Null);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::failure::Cause;
 use super::metadata::{SUBDOMAIN, is_subdomain};
-use super::{list, text};
+use super::{list_at, text_at};
 
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
     must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
@@ -14,16 +14,16 @@ const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', foll
 /// The errors of an Ingress.
 pub(super) fn ingress(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let rules = list(object, "/spec/rules");
+    let rules = list_at(object, "/spec/rules");
     let default = object.pointer("/spec/defaultBackend").filter(|backend| !backend.is_null());
     if rules.is_empty() && default.is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
         causes.push(Cause::invalid("spec", &Value::Null, why));
     }
-    causes.extend(default.and_then(|default| backend(default, "spec.defaultBackend")));
+    causes.extend(default.and_then(|default| backend_cause(default, "spec.defaultBackend")));
     for (place, rule) in rules.iter().enumerate() {
         let at = format!("spec.rules[{place}]");
-        let host = text(rule, "/host");
+        let host = text_at(rule, "/host");
         if !host.is_empty() {
             if host.parse::<std::net::IpAddr>().is_ok() {
                 let why = "must be a DNS name, not an IP address";
@@ -32,12 +32,12 @@ pub(super) fn ingress(object: &Value) -> Vec<Cause> {
             causes
                 .extend(host_error(host).map(|why| Cause::invalid(format!("{at}.host"), &host.into(), why)));
         }
-        for (place, path) in list(rule, "/http/paths").iter().enumerate() {
+        for (place, path) in list_at(rule, "/http/paths").iter().enumerate() {
             causes.extend(http_path(path, &format!("{at}.http.paths[{place}]")));
         }
     }
-    for (place, tls) in list(object, "/spec/tls").iter().enumerate() {
-        for (host_place, host) in list(tls, "/hosts").iter().enumerate() {
+    for (place, tls) in list_at(object, "/spec/tls").iter().enumerate() {
+        for (host_place, host) in list_at(tls, "/hosts").iter().enumerate() {
             let why = host_error(host.as_str().unwrap_or_default());
             let field = format!("spec.tls[{place}].hosts[{host_place}]");
             causes.extend(why.map(|why| Cause::invalid(field, host, why)));
@@ -56,7 +56,7 @@ fn host_error(host: &str) -> Option<&'static str> {
 
 fn http_path(path: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (kind, value) = (text(path, "/pathType"), text(path, "/path"));
+    let (kind, value) = (text_at(path, "/pathType"), text_at(path, "/path"));
     let field = format!("{at}.path");
     if kind.is_empty() {
         causes.push(Cause::required(format!("{at}.pathType"), "pathType must be specified"));
@@ -71,17 +71,17 @@ fn http_path(path: &Value, at: &str) -> Vec<Cause> {
         let known = ["Exact", "ImplementationSpecific", "Prefix"];
         causes.push(Cause::unsupported(format!("{at}.pathType"), &kind.into(), &known));
     }
-    causes.extend(backend(path.get("backend").unwrap_or(&Value::Null), &format!("{at}.backend")));
+    causes.extend(backend_cause(path.get("backend").unwrap_or(&Value::Null), &format!("{at}.backend")));
     causes
 }
 
-fn backend(backend: &Value, at: &str) -> Option<Cause> {
+fn backend_cause(backend: &Value, at: &str) -> Option<Cause> {
     let has = |pointer: &str| backend.pointer(pointer).is_some_and(|value| !value.is_null());
     if !has("/service") {
         let why = "resource or service backend is required";
         return (!has("/resource")).then(|| Cause::invalid(at, &"".into(), why));
     }
-    let name = !text(backend, "/service/port/name").is_empty();
+    let name = !text_at(backend, "/service/port/name").is_empty();
     let number = backend.pointer("/service/port/number").and_then(Value::as_i64).unwrap_or(0) != 0;
     match (name, number) {
         (true, true) => Some(Cause::invalid(at, &"".into(), "cannot set both port name & port number")),
@@ -94,23 +94,23 @@ fn backend(backend: &Value, at: &str) -> Option<Cause> {
 pub(super) fn policy(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
-        for (place, rule) in list(object, &format!("/spec/{direction}")).iter().enumerate() {
+        for (place, rule) in list_at(object, &format!("/spec/{direction}")).iter().enumerate() {
             let at = format!("spec.{direction}[{place}]");
-            for (place, port) in list(rule, "/ports").iter().enumerate() {
+            for (place, port) in list_at(rule, "/ports").iter().enumerate() {
                 let number = port.get("port").and_then(Value::as_i64);
                 if let Some(number) = number.filter(|number| !(1..=65535).contains(number)) {
                     let why = "must be between 1 and 65535, inclusive";
                     causes.push(Cause::invalid(format!("{at}.ports[{place}].port"), &number.into(), why));
                 }
             }
-            for (place, peer) in list(rule, &format!("/{peers}")).iter().enumerate() {
+            for (place, peer) in list_at(rule, &format!("/{peers}")).iter().enumerate() {
                 if peer.as_object().is_none_or(serde_json::Map::is_empty) {
                     causes.push(Cause::required(format!("{at}.{peers}[{place}]"), "must specify a peer"));
                 }
             }
         }
     }
-    for (place, kind) in list(object, "/spec/policyTypes").iter().enumerate() {
+    for (place, kind) in list_at(object, "/spec/policyTypes").iter().enumerate() {
         if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
             let field = format!("spec.policyTypes[{place}]");
             causes.push(Cause::unsupported(field, kind, &["Ingress", "Egress"]));

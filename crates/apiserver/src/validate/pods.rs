@@ -6,31 +6,31 @@ use serde_json::{Value, json};
 
 use super::super::failure::Cause;
 use super::super::typed::same;
-use super::{list, text};
+use super::{list_at, text_at};
 
 /// The errors of the spec of a pod at `path`.
 pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let volumes: BTreeSet<&str> = list(spec, "/volumes").iter().map(|v| text(v, "/name")).collect();
-    if list(spec, "/containers").is_empty() {
+    let volumes: BTreeSet<&str> = list_at(spec, "/volumes").iter().map(|v| text_at(v, "/name")).collect();
+    if list_at(spec, "/containers").is_empty() {
         causes.push(Cause::required(format!("{path}.containers"), ""));
     }
     let mut names = BTreeSet::new();
     for kind in ["containers", "initContainers"] {
-        for (place, container) in list(spec, &format!("/{kind}")).iter().enumerate() {
+        for (place, container) in list_at(spec, &format!("/{kind}")).iter().enumerate() {
             let at = format!("{path}.{kind}[{place}]");
-            let name = text(container, "/name");
+            let name = text_at(container, "/name");
             if name.is_empty() {
                 causes.push(Cause::required(format!("{at}.name"), ""));
             } else if !names.insert(name) {
                 causes.push(Cause::duplicate(format!("{at}.name"), &json!(name)));
             }
-            if text(container, "/image").is_empty() {
+            if text_at(container, "/image").is_empty() {
                 causes.push(Cause::required(format!("{at}.image"), ""));
             }
             causes.extend(port_names(container, &at));
-            for (place, mount) in list(container, "/volumeMounts").iter().enumerate() {
-                let name = text(mount, "/name");
+            for (place, mount) in list_at(container, "/volumeMounts").iter().enumerate() {
+                let name = text_at(mount, "/name");
                 // Volumes of a StatefulSet may come from its claim templates.
                 if !volumes.contains(name) && spec.get("claims").is_none() {
                     let message = format!("Not found: {name:?}");
@@ -50,8 +50,8 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
 fn port_names(container: &Value, at: &str) -> Vec<Cause> {
     let mut names = BTreeSet::new();
     let mut causes = Vec::new();
-    for (place, port) in list(container, "/ports").iter().enumerate() {
-        let name = text(port, "/name");
+    for (place, port) in list_at(container, "/ports").iter().enumerate() {
+        let name = text_at(port, "/name");
         if !name.is_empty() && !names.insert(name) {
             causes.push(Cause::duplicate(format!("{at}.ports[{place}].name"), &json!(name)));
         }

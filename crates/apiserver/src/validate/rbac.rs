@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 use super::super::failure::Cause;
-use super::{list, text};
+use super::{list_at, text_at};
 
 /// The errors of a Role or ClusterRole.
 pub(super) fn role(kind: &str, object: &Value) -> Vec<Cause> {
-    let rules = list(object, "/rules").iter().enumerate();
-    rules.flat_map(|(place, rule)| causes(rule, &format!("rules[{place}]"), kind == "Role")).collect()
+    let rules = list_at(object, "/rules").iter().enumerate();
+    rules.flat_map(|(place, rule)| rule_causes(rule, &format!("rules[{place}]"), kind == "Role")).collect()
 }
 
-fn causes(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
+fn rule_causes(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let empty = |key: &str| list(rule, &format!("/{key}")).is_empty();
+    let empty = |key: &str| list_at(rule, &format!("/{key}")).is_empty();
     if empty("verbs") {
         causes.push(Cause::required(format!("{at}.verbs"), "verbs must contain at least one value"));
     }
@@ -42,20 +42,20 @@ fn causes(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
 pub(super) fn binding(kind: &str, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kinds: &[&str] = if kind == "RoleBinding" { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
-    let role = text(object, "/roleRef/kind");
+    let role = text_at(object, "/roleRef/kind");
     if !kinds.contains(&role) {
         causes.push(Cause::unsupported("roleRef.kind", &role.into(), kinds));
     }
-    if text(object, "/roleRef/name").is_empty() {
+    if text_at(object, "/roleRef/name").is_empty() {
         causes.push(Cause::required("roleRef.name", ""));
     }
-    for (place, subject) in list(object, "/subjects").iter().enumerate() {
+    for (place, subject) in list_at(object, "/subjects").iter().enumerate() {
         let at = format!("subjects[{place}]");
-        if text(subject, "/name").is_empty() {
+        if text_at(subject, "/name").is_empty() {
             causes.push(Cause::required(format!("{at}.name"), ""));
         }
         let kinds = ["ServiceAccount", "User", "Group"];
-        let kind = text(subject, "/kind");
+        let kind = text_at(subject, "/kind");
         if !kinds.contains(&kind) {
             causes.push(Cause::unsupported(format!("{at}.kind"), &kind.into(), &kinds));
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::failure::Cause;
-use super::text;
+use super::text_at;
 
 /// The errors of a `HorizontalPodAutoscaler`.
 pub(super) fn autoscaler(object: &Value) -> Vec<Cause> {
@@ -22,7 +22,7 @@ pub(super) fn autoscaler(object: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.maxReplicas", &most.into(), why));
     }
     for key in ["kind", "name"] {
-        if text(object, &format!("/spec/scaleTargetRef/{key}")).is_empty() {
+        if text_at(object, &format!("/spec/scaleTargetRef/{key}")).is_empty() {
             causes.push(Cause::required(format!("spec.scaleTargetRef.{key}"), ""));
         }
     }

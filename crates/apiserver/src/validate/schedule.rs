@@ -42,7 +42,7 @@ pub(super) fn error(schedule: &str) -> Option<String> {
         .iter()
         .zip(&FIELDS)
         .flat_map(|(field, bounds)| field.split(',').map(move |item| (item, bounds)));
-    items.find_map(|(item, bounds)| range(item, bounds).err())
+    items.find_map(|(item, bounds)| check_range(item, bounds).err())
 }
 
 /// Why a time zone is invalid. The names are those of the IANA database, in their notation.
@@ -67,16 +67,16 @@ pub(super) fn time_zone_errors(zone: &str) -> Vec<String> {
 pub(crate) const UNKNOWN_ZONE: &str = "unknown time zone ";
 
 /// Checks an item of a field.
-fn range(item: &str, bounds: &Bounds) -> Result<(), String> {
+fn check_range(item: &str, bounds: &Bounds) -> Result<(), String> {
     let (range, steps) = item.split_once('/').map_or((item, None), |(range, steps)| (range, Some(steps)));
     let ends: Vec<&str> = range.split('-').collect();
     let (start, mut end) = match ends.as_slice() {
         ["*" | "?", ..] => (bounds.least, bounds.most),
         [one] => {
-            let number = bounds.number(one)?;
+            let number = bounds.parse_bounded(one)?;
             (number, number)
         }
-        [start, end] => (bounds.number(start)?, bounds.number(end)?),
+        [start, end] => (bounds.parse_bounded(start)?, bounds.parse_bounded(end)?),
         _ => return Err(format!("too many hyphens: {item}")),
     };
     let step = match steps {
@@ -86,7 +86,7 @@ fn range(item: &str, bounds: &Bounds) -> Result<(), String> {
             if ends.len() == 1 {
                 end = bounds.most;
             }
-            number(steps)?
+            parse_number(steps)?
         }
     };
     if start < bounds.least {
@@ -105,16 +105,16 @@ fn range(item: &str, bounds: &Bounds) -> Result<(), String> {
 }
 
 impl Bounds {
-    fn number(&self, text: &str) -> Result<u32, String> {
+    fn parse_bounded(&self, text: &str) -> Result<u32, String> {
         let name = text.to_lowercase();
         match (self.least..).zip(self.names).find(|(_, known)| **known == name) {
             Some((number, _)) => Ok(number),
-            None => number(text),
+            None => parse_number(text),
         }
     }
 }
 
-fn number(text: &str) -> Result<u32, String> {
+fn parse_number(text: &str) -> Result<u32, String> {
     match text.parse::<i64>().ok().map(u32::try_from) {
         Some(Ok(number)) => Ok(number),
         Some(Err(_)) => Err(format!("negative number ({text}) not allowed: {text}")),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::failure::Cause;
-use super::text;
+use super::text_at;
 
 /// The keys that Secrets of a type need.
 const REQUIRED: [(&str, &[&str]); 4] = [
@@ -16,7 +16,7 @@ const REQUIRED: [(&str, &[&str]); 4] = [
 /// The errors of a Secret.
 pub(super) fn secret(object: &Value) -> Vec<Cause> {
     let mut causes = data(object);
-    let kind = text(object, "/type");
+    let kind = text_at(object, "/type");
     let has = |key: &str| {
         let value = object.get("data").and_then(|data| data.get(key));
         value.is_some_and(|value| !value.is_null())

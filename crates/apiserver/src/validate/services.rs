@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::super::failure::Cause;
 use super::metadata::{LABEL, SUBDOMAIN, is_label, is_subdomain};
-use super::{list, text};
+use super::{list_at, text_at};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
 
 /// The errors of a Service.
 pub(super) fn causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (kind, address) = (text(object, "/spec/type"), text(object, "/spec/clusterIP"));
-    if list(object, "/spec/ports").is_empty() && address != "None" && kind != "ExternalName" {
+    let (kind, address) = (text_at(object, "/spec/type"), text_at(object, "/spec/clusterIP"));
+    if list_at(object, "/spec/ports").is_empty() && address != "None" && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));
     }
     match kind {
@@ -28,8 +28,8 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
         _ => {}
     }
     causes.extend(external_name(object));
-    causes.extend(ports(object));
-    let affinity = text(object, "/spec/sessionAffinity");
+    causes.extend(port_causes(object));
+    let affinity = text_at(object, "/spec/sessionAffinity");
     if !matches!(affinity, "" | "ClientIP" | "None") {
         causes.push(Cause::unsupported("spec.sessionAffinity", &affinity.into(), &["ClientIP", "None"]));
     }
@@ -38,7 +38,7 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
         causes.push(Cause::unsupported("spec.type", &kind.into(), &kinds));
     }
     if kind == "ClusterIP" {
-        let exposed = list(object, "/spec/ports").iter().enumerate();
+        let exposed = list_at(object, "/spec/ports").iter().enumerate();
         for (place, _) in
             exposed.filter(|(_, port)| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0)
         {
@@ -50,10 +50,10 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
 }
 
 fn external_name(object: &Value) -> Option<Cause> {
-    if text(object, "/spec/type") != "ExternalName" {
+    if text_at(object, "/spec/type") != "ExternalName" {
         return None;
     }
-    let name = text(object, "/spec/externalName");
+    let name = text_at(object, "/spec/externalName");
     if name.is_empty() {
         return Some(Cause::required("spec.externalName", ""));
     }
@@ -61,13 +61,13 @@ fn external_name(object: &Value) -> Option<Cause> {
     (!valid).then(|| Cause::invalid("spec.externalName", &name.into(), SUBDOMAIN))
 }
 
-fn ports(object: &Value) -> Vec<Cause> {
+fn port_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let ports = list(object, "/spec/ports");
+    let ports = list_at(object, "/spec/ports");
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for (place, port) in ports.iter().enumerate() {
         let at = format!("spec.ports[{place}]");
-        let name = text(port, "/name");
+        let name = text_at(port, "/name");
         if name.is_empty() && ports.len() > 1 {
             causes.push(Cause::required(format!("{at}.name"), ""));
         } else if !name.is_empty() {
@@ -82,7 +82,7 @@ fn ports(object: &Value) -> Vec<Cause> {
         if !(1..=65535).contains(&number) {
             causes.push(Cause::invalid(format!("{at}.port"), &number.into(), PORT));
         }
-        let protocol = text(port, "/protocol");
+        let protocol = text_at(port, "/protocol");
         if !matches!(protocol, "" | "SCTP" | "TCP" | "UDP") {
             causes.push(Cause::unsupported(
                 format!("{at}.protocol"),
@@ -104,8 +104,8 @@ fn ports(object: &Value) -> Vec<Cause> {
 /// The errors of a change of a Service.
 pub(super) fn change(live: &Value, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (old, new) = (text(live, "/spec/clusterIP"), text(object, "/spec/clusterIP"));
-    let named = |object: &Value| text(object, "/spec/type") == "ExternalName";
+    let (old, new) = (text_at(live, "/spec/clusterIP"), text_at(object, "/spec/clusterIP"));
+    let named = |object: &Value| text_at(object, "/spec/type") == "ExternalName";
     if !old.is_empty() && old != new && !named(live) && !named(object) {
         let value = serde_json::json!([new]);
         causes.push(Cause::invalid("spec.clusterIPs[0]", &value, "may not change once set"));

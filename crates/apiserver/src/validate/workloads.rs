@@ -9,7 +9,7 @@ use federate_kubernetes::selector::LabelSelector;
 use super::super::failure::Cause;
 use super::super::typed::same;
 use super::scaling::share;
-use super::{list, pods, text};
+use super::{list_at, pods, text_at};
 
 /// The errors of a workload.
 pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
@@ -17,14 +17,14 @@ pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
     let negative = |key: &str| {
         let pointer = format!("/spec/{key}");
         let number = object.pointer(&pointer).filter(|number| number.as_i64().is_some_and(|n| n < 0));
-        number.map(|number| Cause::invalid(super::dotted(&pointer), number, NOT_NEGATIVE))
+        number.map(|number| Cause::invalid(super::to_dotted(&pointer), number, NOT_NEGATIVE))
     };
     let negatives = |keys: &[&str]| keys.iter().filter_map(|key| negative(key)).collect::<Vec<_>>();
     match kind {
         "Deployment" => causes.extend(negatives(&["replicas"])),
         "ReplicaSet" => causes.extend(negatives(&["replicas", "minReadySeconds"])),
         "StatefulSet" => {
-            causes.extend(management(object));
+            causes.extend(management_cause(object));
             causes.extend(stateful_set(object));
             causes.extend(negatives(&["replicas", "minReadySeconds"]));
         }
@@ -35,15 +35,15 @@ pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
             "backoffLimit",
             "ttlSecondsAfterFinished",
         ])),
-        "CronJob" => causes.extend(schedule(object)),
+        "CronJob" => causes.extend(schedule_causes(object)),
         _ => {}
     }
-    causes.extend(template(kind, object));
+    causes.extend(template_causes(kind, object));
     match kind {
         "Deployment" => {
-            causes.extend(strategy(object));
+            causes.extend(strategy_causes(object));
             causes.extend(negatives(&["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]));
-            causes.extend(deadline(object));
+            causes.extend(deadline_cause(object));
         }
         "DaemonSet" => {
             causes.extend(negatives(&["minReadySeconds"]));
@@ -57,8 +57,8 @@ pub(super) fn causes(kind: &str, object: &Value) -> Vec<Cause> {
 }
 
 /// The error of the policy by which a StatefulSet manages its pods.
-fn management(object: &Value) -> Option<Cause> {
-    let policy = text(object, "/spec/podManagementPolicy");
+fn management_cause(object: &Value) -> Option<Cause> {
+    let policy = text_at(object, "/spec/podManagementPolicy");
     let known = matches!(policy, "" | "OrderedReady" | "Parallel");
     (!known).then(|| {
         Cause::invalid("spec.podManagementPolicy", &json!(policy), "must be 'OrderedReady' or 'Parallel'")
@@ -66,15 +66,15 @@ fn management(object: &Value) -> Option<Cause> {
 }
 
 /// A strategy, as messages show it.
-fn shown(strategy: &Value) -> Value {
-    json!({"Type": text(strategy, "/type"), "RollingUpdate": strategy.get("rollingUpdate")})
+fn show_strategy(strategy: &Value) -> Value {
+    json!({"Type": text_at(strategy, "/type"), "RollingUpdate": strategy.get("rollingUpdate")})
 }
 
 /// The error of the update strategy of a DaemonSet.
 fn daemon_set(object: &Value) -> Option<Cause> {
     let strategy = object.pointer("/spec/updateStrategy")?;
     let at = "spec.updateStrategy";
-    match text(strategy, "/type") {
+    match text_at(strategy, "/type") {
         "OnDelete" => None,
         "" | "RollingUpdate" => {
             let zero = |key: &str| {
@@ -85,7 +85,7 @@ fn daemon_set(object: &Value) -> Option<Cause> {
             (zero("maxUnavailable") && zero("maxSurge"))
                 .then(|| Cause::required(format!("{at}.rollingUpdate.maxUnavailable"), why))
         }
-        _ => Some(Cause::unsupported(at, &shown(strategy), &["RollingUpdate", "OnDelete"])),
+        _ => Some(Cause::unsupported(at, &show_strategy(strategy), &["RollingUpdate", "OnDelete"])),
     }
 }
 
@@ -108,29 +108,30 @@ pub(super) fn suspended_change(live: &Value, object: &Value) -> Option<Cause> {
 }
 
 /// The errors of a pod template and its selector.
-fn template(kind: &str, object: &Value) -> Vec<Cause> {
+fn template_causes(kind: &str, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let template_at = if kind == "CronJob" { "/spec/jobTemplate/spec/template" } else { "/spec/template" };
-    let path = super::dotted(template_at);
+    let path = super::to_dotted(template_at);
     let template = object.pointer(template_at).unwrap_or(&Value::Null);
     if !matches!(kind, "Job" | "CronJob") {
-        causes.extend(selector(object, template, &path));
+        causes.extend(selector_causes(object, template, &path));
     }
     let mut spec = template.get("spec").cloned().unwrap_or_default();
-    if let (false, Some(spec)) = (list(object, "/spec/volumeClaimTemplates").is_empty(), spec.as_object_mut())
+    if let (false, Some(spec)) =
+        (list_at(object, "/spec/volumeClaimTemplates").is_empty(), spec.as_object_mut())
     {
         spec.insert("claims".to_owned(), Value::Bool(true));
     }
     causes.extend(pods::causes(&spec, &format!("{path}.spec")));
-    causes.extend(restart_policy(kind, text(template, "/spec/restartPolicy"), &path));
+    causes.extend(restart_policy(kind, text_at(template, "/spec/restartPolicy"), &path));
     causes
 }
 
 /// The errors of the strategy of a Deployment.
-fn strategy(object: &Value) -> Vec<Cause> {
-    let kind = text(object, "/spec/strategy/type");
+fn strategy_causes(object: &Value) -> Vec<Cause> {
+    let kind = text_at(object, "/spec/strategy/type");
     if !matches!(kind, "" | "Recreate" | "RollingUpdate") {
-        let value = shown(object.pointer("/spec/strategy").unwrap_or(&Value::Null));
+        let value = show_strategy(object.pointer("/spec/strategy").unwrap_or(&Value::Null));
         return vec![Cause::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"])];
     }
     let rolling = object.pointer("/spec/strategy/rollingUpdate").filter(|rolling| !rolling.is_null());
@@ -160,7 +161,7 @@ fn strategy(object: &Value) -> Vec<Cause> {
 }
 
 /// The error of the progress deadline of a Deployment.
-fn deadline(object: &Value) -> Option<Cause> {
+fn deadline_cause(object: &Value) -> Option<Cause> {
     let number = |key: &str| object.pointer(&format!("/spec/{key}")).and_then(Value::as_i64);
     let deadline = number("progressDeadlineSeconds")?;
     let why = "must be greater than minReadySeconds";
@@ -172,8 +173,8 @@ fn deadline(object: &Value) -> Option<Cause> {
 fn stateful_set(object: &Value) -> Option<Cause> {
     let strategy = object.pointer("/spec/updateStrategy")?;
     let why = "must be 'RollingUpdate' or 'OnDelete'";
-    if !matches!(text(strategy, "/type"), "" | "RollingUpdate" | "OnDelete") {
-        return Some(Cause::invalid("spec.updateStrategy", &shown(strategy), why));
+    if !matches!(text_at(strategy, "/type"), "" | "RollingUpdate" | "OnDelete") {
+        return Some(Cause::invalid("spec.updateStrategy", &show_strategy(strategy), why));
     }
     let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null())?;
     let value = json!({
@@ -181,14 +182,14 @@ fn stateful_set(object: &Value) -> Option<Cause> {
         "MaxUnavailable": rolling.get("maxUnavailable").cloned().unwrap_or_default(),
     });
     let why = "only allowed for updateStrategy 'RollingUpdate'";
-    (text(strategy, "/type") == "OnDelete")
+    (text_at(strategy, "/type") == "OnDelete")
         .then(|| Cause::invalid("spec.updateStrategy.rollingUpdate", &value, why))
 }
 
 /// The errors of a CronJob's own fields.
-fn schedule(object: &Value) -> Vec<Cause> {
+fn schedule_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let schedule = text(object, "/spec/schedule");
+    let schedule = text_at(object, "/spec/schedule");
     if schedule.is_empty() {
         causes.push(Cause::required("spec.schedule", ""));
     } else if let Some(why) = super::schedule::error(schedule) {
@@ -202,7 +203,7 @@ fn schedule(object: &Value) -> Vec<Cause> {
     if let Some(seconds) = seconds.filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds < 0)) {
         causes.push(Cause::invalid("spec.startingDeadlineSeconds", seconds, NOT_NEGATIVE));
     }
-    let policy = text(object, "/spec/concurrencyPolicy");
+    let policy = text_at(object, "/spec/concurrencyPolicy");
     let policies = ["Allow", "Forbid", "Replace"];
     if !policy.is_empty() && !policies.contains(&policy) {
         causes.push(Cause::unsupported("spec.concurrencyPolicy", &json!(policy), &policies));
@@ -210,19 +211,19 @@ fn schedule(object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn selector(object: &Value, template: &Value, path: &str) -> Vec<Cause> {
+fn selector_causes(object: &Value, template: &Value, path: &str) -> Vec<Cause> {
     let Some(selector) = object.pointer("/spec/selector").filter(|s| !s.is_null()) else {
         return vec![Cause::required("spec.selector", "")];
     };
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     let empty =
-        wanted.is_none_or(serde_json::Map::is_empty) && list(selector, "/matchExpressions").is_empty();
+        wanted.is_none_or(serde_json::Map::is_empty) && list_at(selector, "/matchExpressions").is_empty();
     if empty {
         let why = "empty selector is invalid for deployment";
         return vec![Cause::invalid("spec.selector", selector, why)];
     }
-    if selects(selector, &labels) {
+    if selects_labels(selector, &labels) {
         return Vec::new();
     }
     let why = "`selector` does not match template `labels`";
@@ -230,7 +231,7 @@ fn selector(object: &Value, template: &Value, path: &str) -> Vec<Cause> {
 }
 
 /// Whether a selector selects the labels of a template, or is invalid by itself.
-fn selects(selector: &Value, labels: &Value) -> bool {
+fn selects_labels(selector: &Value, labels: &Value) -> bool {
     let (Ok(selector), Ok(labels)) = (
         LabelSelector::deserialize(selector),
         Option::<Labels>::deserialize(labels).map(Option::unwrap_or_default),

@@ -15,7 +15,7 @@ pub struct Blame {
 impl Blame {
     /// Those of an object; none where it has no `managedFields`.
     pub fn of(live: &Value) -> Self {
-        Self { managed: Managed::read(live).unwrap_or_default() }
+        Self { managed: Managed::from_object(live).unwrap_or_default() }
     }
 
     /// The manager that last wrote a field, or the innermost owned value that contains it; and the time.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::change::DigestKey;
 use federate_apiserver::managed::read_fields;
-use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete};
+use federate_apiserver::{Failure, Kind, Write, applied, applied_fields, brief, complete_object};
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_repo::config::Ignore;
@@ -271,7 +271,7 @@ fn other_version(body: &Value, live: &Value, kind: &Kind) -> Option<String> {
 
 /// A live object with all its field sets, and with defaults that a dump may lack.
 pub(super) fn completed(kind: &Kind, live: &Value) -> Value {
-    complete(kind, with_fields(live))
+    complete_object(kind, with_fields(live))
 }
 
 /// A live object with all its field sets.
@@ -333,7 +333,7 @@ fn update(
         // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
         Err(_) if rules.server => {
             let estimate = overlaid(before, &body);
-            overlaid(&complete(target.kind, estimate.clone()), &estimate)
+            overlaid(&complete_object(target.kind, estimate.clone()), &estimate)
         }
         Err(failure) if kind == ActionKind::Update => return replaced(target, live, body, &failure, rules),
         Err(failure) => return refused(target, &failure),

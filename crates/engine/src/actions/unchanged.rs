@@ -167,7 +167,7 @@ impl Item {
 mod tests {
     use serde_json::json;
 
-    use federate_apiserver::{Kind, Write, applied, update};
+    use federate_apiserver::{Kind, Write, applied, update_managers};
     use federate_kubernetes::pointer::escape;
     use federate_kubernetes::{ClusterName, Object};
 
@@ -367,7 +367,7 @@ mod tests {
                         }
                         object
                     };
-                    let edited = update(Some(&live), &changed(&live), &write("kubectl-edit"));
+                    let edited = update_managers(Some(&live), &changed(&live), &write("kubectl-edit"));
                     for (body, live) in
                         [(&body, &edited), (&changed(&body), &live), (&changed(&body), &edited)]
                     {

@@ -87,7 +87,7 @@ impl Kinds {
         let definitions = repo.templates.iter().map(|template| &template.object);
         let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
         let mut all: BTreeMap<String, BTreeMap<String, Kind>> = BTreeMap::new();
-        for kind in definitions.flat_map(|object| Kind::customs(&object.body)) {
+        for kind in definitions.flat_map(|object| Kind::from_definition(&object.body)) {
             all.entry(kind.kind.clone()).or_default().insert(kind.api_version(), kind);
         }
         Self(all)

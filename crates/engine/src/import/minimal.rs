@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use federate_apiserver::{Kind, Write, complete, strategy};
+use federate_apiserver::{Kind, Write, complete_object, strategy};
 use federate_dialect::import::Edit;
 use federate_kubernetes::pointer::escape;
 
@@ -32,7 +32,7 @@ pub(super) fn minimal(kind: &Kind, body: &Value) -> Vec<Edit> {
 /// Returns the object as the server would store it on creation. `None` if the server would reject it.
 pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
-    strategy::create(complete(kind, body.clone()), &write).ok()
+    strategy::prepare_for_create(complete_object(kind, body.clone()), &write).ok()
 }
 
 /// Whether a field stays. A volume without a source means `emptyDir`, but looks like a mistake.

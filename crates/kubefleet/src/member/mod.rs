@@ -229,8 +229,10 @@ impl Applying<'_> {
             patch["metadata"]["resourceVersion"] = version.clone();
         }
         let patched = match self.kind {
-            Some(kind) => patches::strategic(&kind.schema, live, &patch).map_err(|_| "PatchFailed")?,
-            None => patches::merge(live, &patch),
+            Some(kind) => {
+                patches::apply_strategic_patch(&kind.schema, live, &patch).map_err(|_| "PatchFailed")?
+            }
+            None => patches::apply_merge_patch(live, &patch),
         };
         Ok((media, patch, patched))
     }

@@ -143,7 +143,7 @@ mod tests {
         let current = json!({"spec": {"a": 1, "gone": 1, "own": 1, "l": [2, 3]}});
         let patch = three_way(&Type::Any, &original, &modified, &current);
         assert_eq!(Value::Object(patch.clone()), json!({"spec": {"a": 2, "l": [1], "gone": null}}));
-        let merged = patches::merge(&current, &Value::Object(patch));
+        let merged = patches::apply_merge_patch(&current, &Value::Object(patch));
         assert_eq!(merged, json!({"spec": {"a": 2, "own": 1, "l": [1]}}));
     }
 
@@ -157,7 +157,7 @@ mod tests {
             {"name": "a", "image": "1", "tty": true}, {"name": "b", "image": "1"}, {"name": "own", "image": "1"}
         ]));
         let patch = Value::Object(three_way(&kind.schema, &original, &modified, &current));
-        let merged = patches::strategic(&kind.schema, &current, &patch).unwrap();
+        let merged = patches::apply_strategic_patch(&kind.schema, &current, &patch).unwrap();
         let want = pod(json!([{"name": "a", "image": "2", "tty": true}, {"name": "own", "image": "1"}]));
         assert_eq!(merged, want);
         assert!(three_way(&kind.schema, &modified, &modified, &merged).is_empty());

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{MANAGER, Member};
 use federate_apiserver::schema::Type;
-use federate_apiserver::{Failure, Kind, Write, complete, strategy};
+use federate_apiserver::{Failure, Kind, Write, complete_object, strategy};
 
 /// The time of writes; no result depends on it.
 const NOW: &str = "1970-01-01T00:00:00Z";
@@ -52,10 +52,10 @@ impl Member for Server {
 
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
         let write = self.write(false);
-        let object = federate_apiserver::update(live, &complete(&self.kind, object), &write);
+        let object = federate_apiserver::update_managers(live, &complete_object(&self.kind, object), &write);
         match live {
-            Some(live) => strategy::update(live, object, &write),
-            None => strategy::create(object, &write),
+            Some(live) => strategy::prepare_for_update(live, object, &write),
+            None => strategy::prepare_for_create(object, &write),
         }
     }
 }

@@ -27,13 +27,13 @@ pub use metadata::invalid_name;
 
 /// Refuses an update of another object, or of another version of it.
 pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), Failure> {
-    let name = text(live, "/metadata/name");
-    let given = text(object, "/metadata/resourceVersion");
-    if !given.is_empty() && given != text(live, "/metadata/resourceVersion") {
+    let name = text_at(live, "/metadata/name");
+    let given = text_at(object, "/metadata/resourceVersion");
+    if !given.is_empty() && given != text_at(live, "/metadata/resourceVersion") {
         return Err(Failure::modified(kind, name));
     }
-    let uid = text(object, "/metadata/uid");
-    if !uid.is_empty() && uid != text(live, "/metadata/uid") {
+    let uid = text_at(object, "/metadata/uid");
+    if !uid.is_empty() && uid != text_at(live, "/metadata/uid") {
         // The server checks it twice.
         let cause = Cause::invalid("metadata.uid", &json!(uid), IMMUTABLE);
         return Err(Failure::invalid(kind, name, &[cause.clone(), cause]));
@@ -44,8 +44,8 @@ pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), 
 /// Validates a new object.
 pub(super) fn create(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let mut causes = metadata::causes(kind, object);
-    causes.extend(content(kind, object, None));
-    refuse(kind, object, &causes)
+    causes.extend(content_causes(kind, object, None));
+    refuse_invalid(kind, object, &causes)
 }
 
 /// Validates the update of a live object.
@@ -57,29 +57,29 @@ pub(super) fn update(
 ) -> Result<(), Failure> {
     let mut causes = metadata::change(kind, live, object);
     let mut content = if subresource != Some("status") || kind.custom.is_some() {
-        content(kind, object, Some(live))
+        content_causes(kind, object, Some(live))
     } else {
         Vec::new()
     };
-    let mut change = change(kind, live, object);
+    let mut change = change_causes(kind, live, object);
     // The server reports the changes of these kinds first.
     if matches!(kind.kind.as_str(), "ConfigMap" | "Secret" | "Service") {
         std::mem::swap(&mut content, &mut change);
     }
     causes.extend(content.into_iter().chain(change));
-    refuse(kind, object, &causes)
+    refuse_invalid(kind, object, &causes)
 }
 
-fn refuse(kind: &Kind, object: &Value, causes: &[Cause]) -> Result<(), Failure> {
+fn refuse_invalid(kind: &Kind, object: &Value, causes: &[Cause]) -> Result<(), Failure> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Failure::invalid(kind, text(object, "/metadata/name"), causes))
+    Err(Failure::invalid(kind, text_at(object, "/metadata/name"), causes))
 }
 
 const IMMUTABLE: &str = "field is immutable";
 
-fn content(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn content_causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
     if let Some(custom) = &kind.custom {
         return custom::causes(custom, object, live);
     }
@@ -97,14 +97,14 @@ fn content(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
         "RoleBinding" | "ClusterRoleBinding" => rbac::binding(&kind.kind, object),
         "HorizontalPodAutoscaler" => scaling::autoscaler(object),
         "PodDisruptionBudget" => scaling::budget(object),
-        "PersistentVolumeClaim" => claim(object),
+        "PersistentVolumeClaim" => claim_causes(object),
         "CustomResourceDefinition" => definition::causes(object),
         _ => Vec::new(),
     }
 }
 
 /// The immutable fields that have changed.
-fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
+fn change_causes(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     if kind.custom.is_some() {
         return Vec::new();
     }
@@ -113,14 +113,14 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
         for pointer in pointers {
             if differs(live, object, pointer) {
                 let value = object.pointer(pointer).cloned().unwrap_or_default();
-                causes.push(Cause::invalid(dotted(pointer), &value, IMMUTABLE));
+                causes.push(Cause::invalid(to_dotted(pointer), &value, IMMUTABLE));
             }
         }
     };
     match kind.kind.as_str() {
         "Deployment" | "DaemonSet" | "ReplicaSet" => fixed(&["/spec/selector"]),
         "Job" => {
-            let indexed = text(object, "/spec/completionMode") == "Indexed";
+            let indexed = text_at(object, "/spec/completionMode") == "Indexed";
             let suspended = live.pointer("/spec/suspend") == Some(&Value::Bool(true));
             fixed(if indexed { &["/spec/selector"] } else { &["/spec/completions", "/spec/selector"] });
             if !suspended {
@@ -134,7 +134,7 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
             for pointer in ["/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"] {
                 if differs(live, object, pointer) {
                     let value = object.pointer(pointer).cloned().unwrap_or_default();
-                    causes.push(Cause::invalid(dotted(pointer), &value, IMMUTABLE));
+                    causes.push(Cause::invalid(to_dotted(pointer), &value, IMMUTABLE));
                 }
             }
             // The server validates the whole Job twice.
@@ -142,11 +142,11 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
         }
         "Secret" => {
             fixed(&["/type"]);
-            causes.extend(frozen(live, object));
+            causes.extend(immutable_causes(live, object));
         }
-        "ConfigMap" => causes.extend(frozen(live, object)),
+        "ConfigMap" => causes.extend(immutable_causes(live, object)),
         "RoleBinding" | "ClusterRoleBinding" if differs(live, object, "/roleRef") => {
-            let role = |key: &str| text(object, &format!("/roleRef/{key}")).to_owned();
+            let role = |key: &str| text_at(object, &format!("/roleRef/{key}")).to_owned();
             let value = json!({"APIGroup": role("apiGroup"), "Kind": role("kind"), "Name": role("name")});
             causes.push(Cause::invalid("roleRef", &value, "cannot change roleRef"));
         }
@@ -176,7 +176,7 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
+fn immutable_causes(live: &Value, object: &Value) -> Vec<Cause> {
     if live.get("immutable") != Some(&Value::Bool(true)) {
         return Vec::new();
     }
@@ -194,10 +194,10 @@ fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
 }
 
 /// The errors of a `PersistentVolumeClaim`.
-fn claim(object: &Value) -> Vec<Cause> {
+fn claim_causes(object: &Value) -> Vec<Cause> {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let mut causes = Vec::new();
-    let modes = list(object, "/spec/accessModes");
+    let modes = list_at(object, "/spec/accessModes");
     if modes.is_empty() {
         causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
     }
@@ -222,7 +222,7 @@ fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
             spec.shift_remove("volumeAttributesClassName");
             spec.shift_remove("volumeName");
         }
-        if text(live, "/status/phase") == "Bound"
+        if text_at(live, "/status/phase") == "Bound"
             && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
         {
             resources.shift_remove("requests");
@@ -234,7 +234,7 @@ fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
     (!same(&fixed(live), &fixed(object))).then(|| Cause::forbidden("spec", why))
 }
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -243,10 +243,10 @@ pub(super) fn differs(live: &Value, object: &Value, pointer: &str) -> bool {
     !same(live.pointer(pointer).unwrap_or(&Value::Null), object.pointer(pointer).unwrap_or(&Value::Null))
 }
 
-fn dotted(pointer: &str) -> String {
+fn to_dotted(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
 }
 
-fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
+fn list_at<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -103,7 +103,7 @@ pub(super) fn with_named(ty: &Type, set: &FieldSet) -> FieldSet {
         all.own();
     }
     for (element, below) in set.entries() {
-        let (child, declared) = step(ty, element);
+        let (child, declared) = type_below(ty, element);
         let mut below = with_named(child, below);
         if declared {
             below.own();
@@ -114,7 +114,7 @@ pub(super) fn with_named(ty: &Type, set: &FieldSet) -> FieldSet {
 }
 
 /// The type one step down, and whether the step is a declared field.
-fn step<'t>(ty: &'t Type, element: &Element) -> (&'t Type, bool) {
+fn type_below<'t>(ty: &'t Type, element: &Element) -> (&'t Type, bool) {
     match (ty.resolve(), element) {
         (Type::List { item, .. }, _) => (item, false),
         (Type::Any, _) => (&Type::Any, false),

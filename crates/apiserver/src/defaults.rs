@@ -18,33 +18,33 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "StatefulSet" => workloads::stateful_set(object),
         "DaemonSet" => workloads::daemon_set(object),
         "ReplicaSet" | "ReplicationController" => workloads::replica_set(object),
-        "Job" => workloads::job(below(object, "spec")),
-        "CronJob" => workloads::cron_job(below(object, "spec")),
-        "HorizontalPodAutoscaler" => workloads::autoscaler(below(object, "spec")),
+        "Job" => workloads::job(mapping_below(object, "spec")),
+        "CronJob" => workloads::cron_job(mapping_below(object, "spec")),
+        "HorizontalPodAutoscaler" => workloads::autoscaler(mapping_below(object, "spec")),
         "Pod" => pods::pod(object),
-        "Endpoints" => endpoints(object),
+        "Endpoints" => default_endpoints(object),
         "EndpointSlice" => {
-            for port in items(object, "ports") {
+            for port in items_below(object, "ports") {
                 default(port, "name", || json!(""));
                 default(port, "protocol", || json!("TCP"));
             }
         }
         "ValidatingAdmissionPolicy" => {
-            let spec = below(object, "spec");
+            let spec = mapping_below(object, "spec");
             default(spec, "failurePolicy", || json!("Fail"));
             match_resources(spec.get_mut("matchConstraints"));
         }
         "ValidatingAdmissionPolicyBinding" => {
-            match_resources(below(object, "spec").get_mut("matchResources"));
+            match_resources(mapping_below(object, "spec").get_mut("matchResources"));
         }
-        "PodTemplate" => pods::template(below(object, "template")),
-        "Service" => service(below(object, "spec")),
-        "NetworkPolicy" => network_policy(below(object, "spec")),
-        "RoleBinding" | "ClusterRoleBinding" => binding(object),
-        "Secret" => secret(object),
+        "PodTemplate" => pods::template(mapping_below(object, "template")),
+        "Service" => default_service(mapping_below(object, "spec")),
+        "NetworkPolicy" => network_policy(mapping_below(object, "spec")),
+        "RoleBinding" | "ClusterRoleBinding" => default_binding(object),
+        "Secret" => default_secret(object),
         "PersistentVolumeClaim" => {
-            storage::claim_spec(below(object, "spec"));
-            default(below(object, "status"), "phase", || json!("Pending"));
+            storage::claim_spec(mapping_below(object, "spec"));
+            default(mapping_below(object, "status"), "phase", || json!("Pending"));
         }
         "PersistentVolume" => storage::volume(object),
         "StorageClass" => {
@@ -52,15 +52,15 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
             default(object, "volumeBindingMode", || json!("Immediate"));
         }
         "PriorityClass" => default(object, "preemptionPolicy", || json!("PreemptLowerPriority")),
-        "Namespace" => namespace(object),
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhooks(object, kind),
-        "CustomResourceDefinition" => definition(below(object, "spec")),
+        "Namespace" => default_namespace(object),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => default_webhooks(object, kind),
+        "CustomResourceDefinition" => default_definition(mapping_below(object, "spec")),
         _ => {}
     }
 }
 
 /// The mapping below a key, which is created where it is absent.
-fn below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
+fn mapping_below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -82,41 +82,41 @@ fn default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
 }
 
 /// The items of a list below a key.
-fn items<'v>(value: &'v mut Value, key: &str) -> impl Iterator<Item = &'v mut Value> {
+fn items_below<'v>(value: &'v mut Value, key: &str) -> impl Iterator<Item = &'v mut Value> {
     value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+fn text_below<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn endpoints(object: &mut Value) {
-    for subset in items(object, "subsets") {
-        for port in items(subset, "ports") {
+fn default_endpoints(object: &mut Value) {
+    for subset in items_below(object, "subsets") {
+        for port in items_below(subset, "ports") {
             default(port, "protocol", || json!("TCP"));
         }
     }
 }
 
-fn service(spec: &mut Value) {
+fn default_service(spec: &mut Value) {
     default(spec, "sessionAffinity", || json!("None"));
-    match text(spec, "sessionAffinity") {
+    match text_below(spec, "sessionAffinity") {
         "ClientIP" => {
-            let client = below(below(spec, "sessionAffinityConfig"), "clientIP");
+            let client = mapping_below(mapping_below(spec, "sessionAffinityConfig"), "clientIP");
             default(client, "timeoutSeconds", || json!(10800));
         }
         "None" => drop(spec.as_object_mut().map(|spec| spec.shift_remove("sessionAffinityConfig"))),
         _ => {}
     }
     default(spec, "type", || json!("ClusterIP"));
-    for port in items(spec, "ports") {
+    for port in items_below(spec, "ports") {
         default(port, "protocol", || json!("TCP"));
         let number = port.get("port").cloned().unwrap_or_default();
         if matches!(port.get("targetPort"), None | Some(Value::Null)) || port["targetPort"] == json!(0) {
             port["targetPort"] = number;
         }
     }
-    let ty = text(spec, "type").to_owned();
+    let ty = text_below(spec, "type").to_owned();
     if matches!(ty.as_str(), "NodePort" | "LoadBalancer") {
         default(spec, "externalTrafficPolicy", || json!("Cluster"));
     }
@@ -134,18 +134,18 @@ fn network_policy(spec: &mut Value) {
         spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     }
     for direction in ["ingress", "egress"] {
-        for rule in items(spec, direction) {
-            for port in items(rule, "ports") {
+        for rule in items_below(spec, direction) {
+            for port in items_below(rule, "ports") {
                 default(port, "protocol", || json!("TCP"));
             }
         }
     }
 }
 
-fn binding(object: &mut Value) {
-    default(below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
-    for subject in items(object, "subjects") {
-        if matches!(text(subject, "kind"), "User" | "Group") {
+fn default_binding(object: &mut Value) {
+    default(mapping_below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
+    for subject in items_below(object, "subjects") {
+        if matches!(text_below(subject, "kind"), "User" | "Group") {
             default(subject, "apiGroup", || json!("rbac.authorization.k8s.io"));
         }
     }
@@ -156,18 +156,18 @@ pub fn encode_string_data(object: &mut Value) {
     let written = object.as_object_mut().and_then(|map| map.shift_remove("stringData"));
     for (key, value) in written.iter().filter_map(Value::as_object).flatten() {
         let bytes = value.as_str().unwrap_or_default().as_bytes();
-        below(object, "data")[key] = Value::from(base64(bytes));
+        mapping_below(object, "data")[key] = Value::from(encode_base64(bytes));
     }
 }
 
-fn secret(object: &mut Value) {
+fn default_secret(object: &mut Value) {
     encode_string_data(object);
     default(object, "type", || json!("Opaque"));
 }
 
-fn namespace(object: &mut Value) {
+fn default_namespace(object: &mut Value) {
     let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-    let labels = below(below(object, "metadata"), "labels");
+    let labels = mapping_below(mapping_below(object, "metadata"), "labels");
     labels["kubernetes.io/metadata.name"] = name;
 }
 
@@ -177,14 +177,14 @@ fn match_resources(resources: Option<&mut Value>) {
     default(resources, "namespaceSelector", || json!({}));
     default(resources, "objectSelector", || json!({}));
     for rules in ["resourceRules", "excludeResourceRules"] {
-        for rule in items(resources, rules) {
+        for rule in items_below(resources, rules) {
             default(rule, "scope", || json!("*"));
         }
     }
 }
 
-fn webhooks(object: &mut Value, kind: &str) {
-    for hook in items(object, "webhooks") {
+fn default_webhooks(object: &mut Value, kind: &str) {
+    for hook in items_below(object, "webhooks") {
         default(hook, "failurePolicy", || json!("Fail"));
         default(hook, "matchPolicy", || json!("Equivalent"));
         default(hook, "namespaceSelector", || json!({}));
@@ -196,22 +196,22 @@ fn webhooks(object: &mut Value, kind: &str) {
         if let Some(service) = hook.pointer_mut("/clientConfig/service") {
             default(service, "port", || json!(443));
         }
-        for rule in items(hook, "rules") {
+        for rule in items_below(hook, "rules") {
             default(rule, "scope", || json!("*"));
         }
     }
 }
 
-fn definition(spec: &mut Value) {
-    default(below(spec, "conversion"), "strategy", || json!("None"));
-    let names = below(spec, "names");
-    let kind = text(names, "kind").to_owned();
+fn default_definition(spec: &mut Value) {
+    default(mapping_below(spec, "conversion"), "strategy", || json!("None"));
+    let names = mapping_below(spec, "names");
+    let kind = text_below(names, "kind").to_owned();
     default(names, "listKind", || json!(format!("{kind}List")));
     default(names, "singular", || json!(kind.to_lowercase()));
 }
 
 /// Bytes in base64, with padding.
-fn base64(bytes: &[u8]) -> String {
+fn encode_base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
@@ -233,11 +233,11 @@ mod tests {
 
     #[test]
     fn bytes_in_base64() {
-        assert_eq!(base64(b""), "");
-        assert_eq!(base64(b"f"), "Zg==");
-        assert_eq!(base64(b"fo"), "Zm8=");
-        assert_eq!(base64(b"foo"), "Zm9v");
-        assert_eq!(base64(b"not-a-secret"), "bm90LWEtc2VjcmV0");
+        assert_eq!(encode_base64(b""), "");
+        assert_eq!(encode_base64(b"f"), "Zg==");
+        assert_eq!(encode_base64(b"fo"), "Zm8=");
+        assert_eq!(encode_base64(b"foo"), "Zm9v");
+        assert_eq!(encode_base64(b"not-a-secret"), "bm90LWEtc2VjcmV0");
     }
 
     #[test]

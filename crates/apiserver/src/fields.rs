@@ -65,10 +65,10 @@ impl FieldSet {
 
     /// The set below an item or field.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
-        self.place(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)
+        self.find_index(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)
     }
 
-    fn place(&self, element: &Element) -> Result<usize, usize> {
+    fn find_index(&self, element: &Element) -> Result<usize, usize> {
         // Most come in order.
         match self.below.last() {
             Some((last, _)) if last < element => Err(self.below.len()),
@@ -88,7 +88,7 @@ impl FieldSet {
 
     /// The set below an item or field, to add to it.
     pub fn enter(&mut self, element: Element) -> &mut FieldSet {
-        let place = self.place(&element).unwrap_or_else(|place| {
+        let place = self.find_index(&element).unwrap_or_else(|place| {
             self.below.insert(place, (element, Self::default()));
             place
         });
@@ -130,20 +130,20 @@ impl FieldSet {
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
         self.own &= !other.own;
-        self.shrink(other, |mine, theirs| Some(mine.difference(theirs)))
+        self.map_shared(other, |mine, theirs| Some(mine.difference(theirs)))
     }
 
     /// The difference, also without fields below a field of the other set.
     #[must_use]
     pub fn without_below(mut self, other: &Self) -> Self {
         self.own &= !other.own;
-        self.shrink(other, |mine, theirs| (!theirs.own).then(|| mine.without_below(theirs)))
+        self.map_shared(other, |mine, theirs| (!theirs.own).then(|| mine.without_below(theirs)))
     }
 
     /// The set with `rest` applied to each part that the other set has, too.
-    fn shrink(mut self, other: &Self, rest: impl Fn(Self, &Self) -> Option<Self>) -> Self {
+    fn map_shared(mut self, other: &Self, rest: impl Fn(Self, &Self) -> Option<Self>) -> Self {
         for (element, theirs) in &other.below {
-            let Ok(place) = self.place(element) else { continue };
+            let Ok(place) = self.find_index(element) else { continue };
             let (element, mine) = self.below.remove(place);
             if let Some(rest) = rest(mine, theirs).filter(|rest| !rest.is_empty()) {
                 self.below.insert(place, (element, rest));
@@ -164,11 +164,11 @@ impl FieldSet {
     /// The paths as text, as messages about conflicts name them.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect(&mut String::new(), &mut paths);
+        self.collect_paths(&mut String::new(), &mut paths);
         paths
     }
 
-    fn collect(&self, path: &mut String, paths: &mut Vec<String>) {
+    fn collect_paths(&self, path: &mut String, paths: &mut Vec<String>) {
         // First what is itself in the set, then what lies deeper.
         for (element, _) in self.below.iter().filter(|(_, below)| below.own) {
             paths.push(format!("{path}{element}"));
@@ -176,7 +176,7 @@ impl FieldSet {
         let length = path.len();
         for (element, below) in &self.below {
             path.push_str(&element.to_string());
-            below.collect(path, paths);
+            below.collect_paths(path, paths);
             path.truncate(length);
         }
     }
