@@ -37,7 +37,7 @@ pub(crate) fn verify_defaults(case: &Value) -> Result<(), String> {
     }
     let text = |key: &str| manifest[key].as_str().unwrap_or_default();
     let kind = federate_apiserver::Kind::builtin(text("apiVersion"), text("kind")).expect("a built-in kind");
-    let completed = federate_apiserver::complete(kind, manifest.clone());
+    let completed = federate_apiserver::complete_object(kind, manifest.clone());
     let got = manifest.pointer(path).or_else(|| completed.pointer(path));
     compare(&want["value"], got.unwrap_or(&Value::Null))
 }

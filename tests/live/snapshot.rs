@@ -279,6 +279,9 @@ fn a_cluster_that_fails_is_named_and_the_others_are_written() {
     assert!(!sandbox.path("snapshot/clusters/karmada/m2.yaml").exists());
     assert!(read(&sandbox, "snapshot.yaml").contains("failed:\n  m2: "));
     let plan = offline(&sandbox, "plan repo --snapshot snapshot");
+    assert!(plan.err.contains("these clusters could not be read: m2"), "{plan:#?}");
+    assert!(plan.err.contains("1 not-in-snapshot"), "{plan:#?}");
+    let plan = offline(&sandbox, "plan repo --snapshot snapshot -v");
     assert!(plan.err.contains("warning[not-in-snapshot]"), "{plan:#?}");
 }
 

@@ -275,12 +275,17 @@ fn a_run_that_cannot_begin_says_why() {
 #[test]
 fn a_run_removes_the_resources_from_clusters_that_are_left() {
     let sandbox = sandbox(&json!({"type": "External"}));
+    // KubeFleet's API server refuses another type of placement, but not other names.
+    let policy = sandbox.read_file("policy.yaml");
+    let place_on = |names: &str| {
+        let fixed = format!(r#""policy":{{"placementType":"PickFixed","clusterNames":[{names}]}}"#);
+        sandbox.write("policy.yaml", &policy.replace(r#""policy":{"placementType":"PickAll"}"#, &fixed));
+    };
+    place_on(r#""c1","r1","r2""#);
     run(&sandbox, "first", "Run");
     let first = commit(&sandbox, "1");
     once(&sandbox, &approve(&first, "first")).code(0);
-    let policy = sandbox.read_file("policy.yaml");
-    let fixed = r#""policy":{"placementType":"PickFixed","clusterNames":["c1","r1"]}"#;
-    sandbox.write("policy.yaml", &policy.replace(r#""policy":{"placementType":"PickAll"}"#, fixed));
+    place_on(r#""c1","r1""#);
     commit(&sandbox, "1");
     let ran = once(&sandbox, &json!({})).code(0);
     assert!(ran.out.contains("1 of 3 clusters waits for an update run"), "{ran:#?}");

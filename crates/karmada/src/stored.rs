@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use federate_apiserver::{Kind, Write, complete, encode_string_data, services, strategy};
+use federate_apiserver::{Kind, Write, complete_object, encode_string_data, services, strategy};
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Map, Value};
 
@@ -20,9 +20,9 @@ const PERMANENT_ID: &str = "00000000-0000-0000-0000-000000000000";
 /// An object with the defaults of the API server; `None` for kinds without any.
 pub(super) fn with_defaults(object: &Object) -> Option<Value> {
     let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?;
-    let completed = complete(kind, object.body.clone());
+    let completed = complete_object(kind, object.body.clone());
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
-    let mut stored = strategy::create(completed.clone(), &write).unwrap_or(completed);
+    let mut stored = strategy::prepare_for_create(completed.clone(), &write).unwrap_or(completed);
     if let Some(stored) = stored.as_object_mut() {
         stored.remove("status");
     }
