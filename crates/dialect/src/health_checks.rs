@@ -79,7 +79,7 @@ impl HealthChecks {
                 let compiled = compile_expression(source);
                 compiled
                     .map_err(|message| {
-                        invalid.push(InvalidHealthCheck { pointer: format!("/{at}/{field}"), message })
+                        invalid.push(InvalidHealthCheck { pointer: format!("/{at}/{field}"), message });
                     })
                     .ok()
             };
@@ -220,7 +220,7 @@ impl ExpressionShape {
             Expr::List(list) => children.extend(&list.elements),
             Expr::Map(map) => children.extend(map.entries.iter().flat_map(|entry| entry_parts(&entry.expr))),
             Expr::Struct(fields) => {
-                children.extend(fields.entries.iter().flat_map(|entry| entry_parts(&entry.expr)))
+                children.extend(fields.entries.iter().flat_map(|entry| entry_parts(&entry.expr)));
             }
             Expr::Select(select) => children.push(&select.operand),
             Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    fn readiness_of(current: &str, status: Value) -> Readiness {
+    fn readiness_of(current: &str, status: &Value) -> Readiness {
         let checks = HealthChecks::compile(&[check(current)]).unwrap();
         let body = json!({"apiVersion": "db.example.com/v2", "kind": "Database",
             "metadata": {"name": "a"}, "spec": {"members": 3}, "status": status});
@@ -279,12 +279,12 @@ mod tests {
         let all_run = "status.members.size() == spec.members && status.members.all(m, m.phase == 'Running')";
         let members =
             |phase: &str| json!({"members": [{"phase": "Running"}, {"phase": "Running"}, {"phase": phase}]});
-        assert_eq!(readiness_of(all_run, members("Running")), Readiness::Ready);
-        assert!(matches!(readiness_of(all_run, members("Pending")), Readiness::InProgress(_)));
-        assert!(matches!(readiness_of(all_run, json!({"phase": "Broken"})), Readiness::Failed(_)));
-        let unknown = readiness_of(all_run, json!({}));
+        assert_eq!(readiness_of(all_run, &members("Running")), Readiness::Ready);
+        assert!(matches!(readiness_of(all_run, &members("Pending")), Readiness::InProgress(_)));
+        assert!(matches!(readiness_of(all_run, &json!({"phase": "Broken"})), Readiness::Failed(_)));
+        let unknown = readiness_of(all_run, &json!({}));
         assert!(matches!(&unknown, Readiness::InProgress(why) if why.contains("`members`")), "{unknown:?}");
-        let no_boolean = readiness_of("spec.members", json!({}));
+        let no_boolean = readiness_of("spec.members", &json!({}));
         assert!(
             matches!(&no_boolean, Readiness::InProgress(why) if why.contains("not a boolean")),
             "{no_boolean:?}"
@@ -330,7 +330,7 @@ mod tests {
     fn an_evaluation_ends() {
         let values: Vec<Value> = (0..20_000).map(Value::from).collect();
         let slow = "status.values.all(a, status.values.all(b, a + b >= 0))";
-        let readiness = readiness_of(slow, json!({"values": values}));
+        let readiness = readiness_of(slow, &json!({"values": values}));
         assert!(matches!(&readiness, Readiness::InProgress(why) if why.contains("steps")), "{readiness:?}");
     }
 }

@@ -72,14 +72,13 @@ fn revises(plane: &Karmadas<'_>, placement: &Placement) -> bool {
 
 /// Whether the policy divides replicas.
 fn divides(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    let strategy = match plane.policy(placement).filter(|policy| !policy.is_lazy()) {
-        Some(policy) => schedule::Strategy::of(policy.spec.placement.replica_scheduling.as_ref()),
+    let strategy = if let Some(policy) = plane.policy(placement).filter(|policy| !policy.is_lazy()) {
+        schedule::Strategy::of(policy.spec.placement.replica_scheduling.as_ref())
+    } else {
         // The placement that was applied last counts.
-        None => {
-            let applied = SchedulerMemory::of(&placement.memory).applied_placement;
-            let applied = applied.and_then(|applied| defaults::placement(&applied, &plane.behaviour));
-            schedule::Strategy::of(applied.and_then(|applied| applied.replica_scheduling).as_ref())
-        }
+        let applied = SchedulerMemory::of(&placement.memory).applied_placement;
+        let applied = applied.and_then(|applied| defaults::placement(&applied, &plane.behaviour));
+        schedule::Strategy::of(applied.and_then(|applied| applied.replica_scheduling).as_ref())
     };
     strategy != schedule::Strategy::Duplicated
 }

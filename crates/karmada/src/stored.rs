@@ -129,15 +129,13 @@ fn list_without_defaults(written: &[Value], stored: &[Value], result: Vec<Value>
     let item = |(at, item): (usize, Value)| {
         let place =
             if stored.get(at) == Some(&item) { Some(at) } else { stored.iter().position(|one| *one == item) };
-        match place {
-            Some(place) => written.get(place).cloned(),
-            None => {
-                let named = |one: &Value| item.get("name").is_some() && one.get("name") == item.get("name");
-                match stored.iter().position(named).or(same_length.then_some(at)) {
-                    Some(place) => without_defaults(written.get(place), stored.get(place), item),
-                    None => Some(item),
-                }
-            }
+        if let Some(place) = place {
+            return written.get(place).cloned();
+        }
+        let named = |one: &Value| item.get("name").is_some() && one.get("name") == item.get("name");
+        match stored.iter().position(named).or(same_length.then_some(at)) {
+            Some(place) => without_defaults(written.get(place), stored.get(place), item),
+            None => Some(item),
         }
     };
     result.into_iter().enumerate().filter_map(item).collect()

@@ -58,7 +58,7 @@ pub(super) fn keep_unclaimed(
         return None;
     }
     let mut row = Placement::new(NAME, template.id.clone(), None);
-    row.suspended = previous.suspended.clone();
+    row.suspended.clone_from(&previous.suspended);
     row.suspended.retain(|name| is_own(name));
     row.clusters = clusters.into();
     row.implicit = true;

@@ -266,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_long_table_loses_its_last_lines() {
-        let open: String = (0..200).map(|at| format!("| object {at} | before | after |\n")).collect();
+        let open =
+            (0..200).fold(String::new(), |text, at| text + &format!("| object {at} | before | after |\n"));
         let mut row = Row::folded(Importance::Value, "200 objects".to_owned());
         row.open = open;
         let text = fit(vec![Section::new("Values", "", vec![row])], 4_000, "federate diff");

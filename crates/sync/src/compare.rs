@@ -79,12 +79,11 @@ impl Round<'_> {
             return Ok(());
         }
         self.must_lead()?;
-        let (session, repo) = match sessions.formers.remove(&tip) {
-            Some(known) => known,
-            None => {
-                let plan = state.memory()?.unwrap_or_default();
-                self.open_planned(state, &tip, plan)?
-            }
+        let (session, repo) = if let Some(known) = sessions.formers.remove(&tip) {
+            known
+        } else {
+            let plan = state.memory()?.unwrap_or_default();
+            self.open_planned(state, &tip, plan)?
         };
         let known = (&mut sessions.formers, &mut sessions.clusters);
         let compared = self.compare_revisions(state, (&session, repo.as_ref()), known, (None, None));

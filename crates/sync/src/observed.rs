@@ -38,7 +38,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    fn of(dialects: Dialects, status: PlannedStatus) -> Result<Self, String> {
+    fn of(dialects: Dialects, status: &PlannedStatus) -> Result<Self, String> {
         let stored = Arc::new(status.stored(dialects)?);
         Ok(Self { stored, digest: status.digest(), lost: status.lost(), members: None })
     }
@@ -127,7 +127,7 @@ impl Round<'_> {
                 )
             })?;
             let captured = session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?;
-            return Observed::of(session.dialects(), PlannedStatus::of(&captured, None)).map_err(failed);
+            return Observed::of(session.dialects(), &PlannedStatus::of(&captured, None)).map_err(failed);
         }
         let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
         for (cluster, why) in &read.failed {
@@ -143,7 +143,7 @@ impl Round<'_> {
         let lost = self.spec.failover.then(|| members.unreachable(now));
         let captured = Captured { objects, kubernetes, ..Captured::default() };
         let status = PlannedStatus::of(&captured, lost.as_ref());
-        let observed = Observed::of(session.dialects(), status).map_err(failed)?;
+        let observed = Observed::of(session.dialects(), &status).map_err(failed)?;
         Ok(Observed { members: Some(members), ..observed })
     }
 }

@@ -36,7 +36,7 @@ fn fleet(clusters: usize) -> String {
 }
 
 fn app(at: usize, tag: &str) -> String {
-    let (team, tier) = (at % 6, if at % 3 == 0 { "db" } else { "web" });
+    let (team, tier) = (at % 6, if at.is_multiple_of(3) { "db" } else { "web" });
     format!(
         "apiVersion: apps/v1
 kind: Deployment

@@ -423,8 +423,11 @@ impl<'a> Attribution<'a> {
         let mut causes = Vec::with_capacity(changes.len());
         for changes in changes.chunk_by(|a, b| a.object == b.object) {
             let Some(object) = changes.first().map(|change| &change.object) else { continue };
-            let is_placed_otherwise = self.placements.contains_key(object);
-            let placement = is_placed_otherwise.then(|| self.of_placement(object)).unwrap_or_default();
+            let placement = if self.placements.contains_key(object) {
+                self.of_placement(object)
+            } else {
+                Default::default()
+            };
             let overrides = manifests.each_ref().map(|of_object| {
                 let of_object = of_object.get(object).map(Vec::as_slice).unwrap_or_default();
                 AppliedOverrides::new(of_object)

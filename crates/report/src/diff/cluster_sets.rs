@@ -74,6 +74,7 @@ impl<'d> ClusterSets<'d> {
             let with_sizes = counts.into_iter().map(|(value, count)| (value, count, attribute.sizes[value]));
             Some(with_sizes.collect())
         };
+        #[expect(clippy::type_complexity, reason = "it lives for the next lines only")]
         let mut best: Option<(bool, usize, &str, Vec<(&str, usize, usize)>)> = None;
         for attribute in &self.attributes {
             let Some(counts) = counted_by(attribute).filter(|counts| counts.len() <= MAX_NAMED) else {

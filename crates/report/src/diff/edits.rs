@@ -59,7 +59,6 @@ impl<'d> Edits<'d> {
         if self.groups.len() < 2 {
             return String::new();
         }
-        const MAX_REFERENCES: usize = 3;
         let numbers: BTreeSet<usize> =
             caused_by.iter().filter_map(|at| self.group_of.get(*at)).copied().collect();
         let shown: Vec<String> = numbers.iter().take(MAX_REFERENCES).map(|at| (at + 1).to_string()).collect();
@@ -71,6 +70,9 @@ impl<'d> Edits<'d> {
         }
     }
 }
+
+/// The edits that one change refers to.
+const MAX_REFERENCES: usize = 3;
 
 /// The number of edits that change nothing in any cluster, and the first of them.
 pub(super) fn without_effect(changes: &Changes) -> Vec<&Cause> {

@@ -43,7 +43,7 @@ impl<'d> Fit<'d> {
                 fit.unknown.push(cluster);
             }
         }
-        fit.known.sort_by(|a, b| a.compare_tightness(b));
+        fit.known.sort_by(Receiver::compare_tightness);
         fit
     }
 

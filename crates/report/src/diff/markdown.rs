@@ -207,7 +207,7 @@ impl Comment<'_> {
             let _ =
                 writeln!(out, "{number}| {names}{at} | {} | {from} | {to} | {effect} |", code(field.path));
             if !number.is_empty() {
-                number = "| ".to_owned();
+                "| ".clone_into(&mut number);
             }
         }
         if let Some(more) = fields.len().checked_sub(MAX_FIELDS).filter(|more| *more > 0) {
@@ -653,10 +653,10 @@ fn diff_block(entry: &Entry<'_>) -> String {
 }
 
 /// Adds the numbers of clusters in the same group. Clusters without a group stay.
-fn group_tallies<'d>(
-    tallies: Vec<(Tally, Vec<&'d ClusterName>)>,
+fn group_tallies(
+    tallies: Vec<(Tally, Vec<&ClusterName>)>,
     find_group: impl Fn(&str) -> Option<String>,
-) -> Vec<(Tally, Vec<&'d ClusterName>)> {
+) -> Vec<(Tally, Vec<&ClusterName>)> {
     let mut groups: BTreeMap<String, (Tally, Vec<&ClusterName>)> = BTreeMap::new();
     for (tally, names) in tallies {
         for name in names {

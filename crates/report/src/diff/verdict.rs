@@ -91,7 +91,9 @@ impl Verdict {
         let mut counts = VerdictCounts::default();
         let full: BTreeSet<&str> = capacity
             .iter()
-            .filter(|(_, resources)| resources.values().any(|resource| resource.is_exceeded()))
+            .filter(|(_, resources)| {
+                resources.values().any(federate_engine::capacity::ResourceChange::is_exceeded)
+            })
             .map(|(cluster, _)| cluster.as_str())
             .collect();
         for change in &changes.placements {

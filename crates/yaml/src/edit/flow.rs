@@ -47,7 +47,7 @@ impl Editor<'_> {
         match entry.colon {
             Some(colon) if !entry.has_text() => self.replace_range(colon..colon, format!(" {text}")),
             None if !entry.has_text() => {
-                self.replace_range(entry.span.end..entry.span.end, format!(": {text}"))
+                self.replace_range(entry.span.end..entry.span.end, format!(": {text}"));
             }
             _ => self.replace_range(entry.value.span.clone(), text),
         }
