@@ -42,6 +42,11 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "NetworkPolicy" => network_policy(mapping_below(object, "spec")),
         "RoleBinding" | "ClusterRoleBinding" => default_binding(object),
         "Secret" => default_secret(object),
+        "LimitRange" => {
+            items_below(mapping_below(object, "spec"), "limits")
+                .filter(|item| item["type"] == "Container")
+                .for_each(default_container_limits);
+        }
         "PersistentVolumeClaim" => {
             storage::claim_spec(mapping_below(object, "spec"));
             default(mapping_below(object, "status"), "phase", || json!("Pending"));
@@ -56,6 +61,17 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => default_webhooks(object, kind),
         "CustomResourceDefinition" => default_definition(mapping_below(object, "spec")),
         _ => {}
+    }
+}
+
+/// The limits of containers: the default limit is the highest one, and the default request is the default limit, or else
+/// the lowest one.
+fn default_container_limits(item: &mut Value) {
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let amounts = item.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+        for (resource, amount) in amounts {
+            default(mapping_below(item, to), &resource, || amount);
+        }
     }
 }
 

@@ -68,6 +68,35 @@ fn a_field_that_goes_gets_its_default_and_raises_the_generation() {
 }
 
 #[test]
+fn only_pods_get_host_ports_by_default() {
+    let spec = json!({"hostNetwork": true, "containers": [{"name": "a", "image": "a", "ports": [{"containerPort": 81}]}]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": spec});
+    let stored = complete_object(&kind("v1", "Pod"), pod);
+    assert_eq!(stored["spec"]["containers"][0]["ports"][0]["hostPort"], 81);
+    let mut deployment = deployment(&json!(1));
+    deployment["spec"]["template"]["spec"] = spec;
+    let stored = complete_object(&kind("apps/v1", "Deployment"), deployment);
+    assert_eq!(stored["spec"]["template"]["spec"]["containers"][0]["ports"][0].get("hostPort"), None);
+}
+
+#[test]
+fn limits_of_containers_have_defaults() {
+    let item = json!({"type": "Container", "max": {"memory": "2Gi", "cpu": "4"}, "default": {"cpu": "2"},
+        "min": {"cpu": "1", "memory": "1Mi", "ephemeral-storage": "1Gi"}});
+    let limits = json!([item, {"type": "Pod", "max": {"cpu": "1"}}, {"type": "Container"}]);
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"limits": limits}});
+    let stored = complete_object(&kind("v1", "LimitRange"), range);
+    let limits = &stored["spec"]["limits"];
+    assert_eq!(limits[0]["default"], json!({"memory": "2Gi", "cpu": "2"}));
+    assert_eq!(limits[0]["defaultRequest"], json!({"memory": "2Gi", "cpu": "2", "ephemeral-storage": "1Gi"}));
+    assert_eq!(
+        (&limits[1], &limits[2]),
+        (&json!({"type": "Pod", "max": {"cpu": "1"}}), &json!({"type": "Container"}))
+    );
+}
+
+#[test]
 fn the_same_again_changes_nothing() {
     let kind = kind("apps/v1", "Deployment");
     let live = applied(None, &deployment(&json!(2)), &write(&kind, "me")).unwrap();

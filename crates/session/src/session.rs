@@ -112,7 +112,7 @@ pub struct Session {
     planned: OnceLock<Planned>,
     rendering: OnceLock<Rendering>,
     /// When objects are healthy for the repo.
-    pub(crate) health_checks: HealthChecks,
+    health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
     pub(crate) sources: OnceLock<SourceReview>,
 }
@@ -236,6 +236,11 @@ impl Session {
         };
         session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));
         session
+    }
+
+    /// When objects are healthy for the repo, by the checks in its settings.
+    pub fn health_checks(&self) -> &HealthChecks {
+        &self.health_checks
     }
 
     /// Updates the session after the files `changed`. If they contain only templates, only these files are

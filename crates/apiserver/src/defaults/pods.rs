@@ -14,11 +14,26 @@ pub(super) fn pod(pod: &mut Value) {
     let spec = mapping_below(pod, "spec");
     pod_spec(spec);
     default(spec, "enableServiceLinks", || json!(true));
+    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
+        default_host_ports(spec);
+    }
     for kind in ["containers", "initContainers"] {
         for container in items_below(spec, kind) {
             let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
             for (name, amount) in limits.into_iter().flatten() {
                 default(mapping_below(mapping_below(container, "resources"), "requests"), &name, || amount);
+            }
+        }
+    }
+}
+
+/// The ports of a pod in the network of its node. Templates of pods have had no such defaults since Kubernetes 1.28.
+fn default_host_ports(spec: &mut Value) {
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in items_below(spec, kind) {
+            for port in items_below(container, "ports") {
+                let number = port.get("containerPort").cloned().unwrap_or_default();
+                default(port, "hostPort", || number);
             }
         }
     }
@@ -37,19 +52,8 @@ fn pod_spec(spec: &mut Value) {
     } else if !text_below(spec, "serviceAccount").is_empty() {
         spec["serviceAccountName"] = spec["serviceAccount"].clone();
     }
-    let host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
-        for one in items_below(spec, kind) {
-            default_container(one);
-            if host {
-                for port in items_below(one, "ports") {
-                    let number = port.get("containerPort").cloned().unwrap_or_default();
-                    if port.get("hostPort").is_none() {
-                        port["hostPort"] = number;
-                    }
-                }
-            }
-        }
+        items_below(spec, kind).for_each(default_container);
     }
     for volume in items_below(spec, "volumes") {
         volume_source(volume);

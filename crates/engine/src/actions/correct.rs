@@ -66,7 +66,7 @@ pub(super) fn corrected(
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
     let hand_over =
         |target: Option<&Value>| rules.managers.hand_over(Handover::FromPeople, live, body, target, &write);
-    match apply_separately(live, body, &|path| drifted.contains(path), &hand_over, &write) {
+    match apply_separately(live, body, &|path| is_at_or_below(path, &drifted), &hand_over, &write) {
         // The schema is not known here, and an apply of the whole object changes nothing else.
         Err(_) if rules.server && whole => decision,
         Err(failure) => refused(decision, &failure),
@@ -82,6 +82,13 @@ pub(super) fn corrected(
             decision
         }
     }
+}
+
+/// Whether a path is one of the drifted ones, or below one. A mapping drifts as a whole where it is not rendered, and what
+/// controllers have in it (the revision of a Deployment) is not shown.
+fn is_at_or_below(path: &str, drifted: &BTreeSet<&str>) -> bool {
+    let ancestors = path.match_indices('/').skip(1).map(|(end, _)| &path[..end]);
+    ancestors.chain([path]).any(|ancestor| drifted.contains(ancestor))
 }
 
 /// A field that would change although it has not drifted, or the other way round. What identifies the object to federate

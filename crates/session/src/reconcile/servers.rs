@@ -195,7 +195,7 @@ impl<'s> SessionDecider<'s> {
             deciding,
             config,
             dialects,
-            health_checks: &session.health_checks,
+            health_checks: session.health_checks(),
             held: &reconciler.held,
         }
     }
