@@ -5,6 +5,8 @@
 //! out defaults that nothing changed, because member clusters set the same ones.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
+use std::collections::HashMap;
 
 use federate_apiserver::{Kind, Write, complete_object, encode_string_data, services, strategy};
 use federate_kubernetes::{Object, ObjectRef};
@@ -24,7 +26,7 @@ pub(super) fn with_defaults(object: &Object) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
     let mut stored = strategy::prepare_for_create(completed.clone(), &write).unwrap_or(completed);
     if let Some(stored) = stored.as_object_mut() {
-        stored.remove("status");
+        stored.shift_remove("status");
     }
     keep_unknown(&object.body, &mut stored);
     if kind.is("Service") {
@@ -123,22 +125,57 @@ fn map_without_defaults(
     map
 }
 
-/// Items that are as they were stored are found wherever they stand. Others are compared with the one at their place.
+/// Items that are as they were stored are found wherever they stand. Others are compared with the one of their name, or with
+/// the one at their place.
 fn list_without_defaults(written: &[Value], stored: &[Value], result: Vec<Value>) -> Vec<Value> {
     let same_length = stored.len() == result.len();
-    let item = |(at, item): (usize, Value)| {
-        let place =
-            if stored.get(at) == Some(&item) { Some(at) } else { stored.iter().position(|one| *one == item) };
-        if let Some(place) = place {
-            return written.get(place).cloned();
+    let moved = LazyCell::new(|| StoredItems::new(stored));
+    let mut list = Vec::with_capacity(result.len());
+    for (at, item) in result.into_iter().enumerate() {
+        if stored.get(at) == Some(&item) {
+            list.extend(written.get(at).cloned());
+        } else if let Some(place) = moved.find_equal(&item) {
+            list.extend(written.get(place).cloned());
+        } else if let Some(place) = moved.find_named(&item).or(same_length.then_some(at)) {
+            list.extend(without_defaults(written.get(place), stored.get(place), item));
+        } else {
+            list.push(item);
         }
-        let named = |one: &Value| item.get("name").is_some() && one.get("name") == item.get("name");
-        match stored.iter().position(named).or(same_length.then_some(at)) {
-            Some(place) => without_defaults(written.get(place), stored.get(place), item),
-            None => Some(item),
+    }
+    list
+}
+
+/// The places of the items of a list, the first ones of equal items and names. It is made where an item has changed, so that
+/// a list of changed items costs what its items cost.
+struct StoredItems {
+    by_content: HashMap<String, usize>,
+    by_name: HashMap<String, usize>,
+}
+
+impl StoredItems {
+    fn new(items: &[Value]) -> Self {
+        let (mut by_content, mut by_name) = (HashMap::new(), HashMap::new());
+        for (at, item) in items.iter().enumerate() {
+            by_content.entry(canonical_text(item)).or_insert(at);
+            if let Some(name) = item.get("name") {
+                by_name.entry(canonical_text(name)).or_insert(at);
+            }
         }
-    };
-    result.into_iter().enumerate().filter_map(item).collect()
+        Self { by_content, by_name }
+    }
+
+    fn find_equal(&self, item: &Value) -> Option<usize> {
+        self.by_content.get(&canonical_text(item)).copied()
+    }
+
+    fn find_named(&self, item: &Value) -> Option<usize> {
+        self.by_name.get(&canonical_text(item.get("name")?)).copied()
+    }
+}
+
+/// The JSON of a value, which is the same for equal values.
+fn canonical_text(value: &Value) -> String {
+    federate_yaml::sorted(value.clone()).to_string()
 }
 
 /// The default of `imagePullPolicy`.
@@ -199,6 +236,21 @@ mod tests {
         container["image"] = json!("x:latest");
         let container = &restore(changed)["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(*container, json!({"name": "a", "image": "x:latest", "imagePullPolicy": "IfNotPresent"}));
+    }
+
+    #[test]
+    fn items_are_found_where_they_moved() {
+        let container = |name: &str| json!({"name": name, "image": "x:1"});
+        let body = json!({"spec": {"template": {"spec": {"containers": [container("a"), container("b")]}}}});
+        let object = Object::named("apps/v1", "Deployment", "shop/web", body);
+        let stored = with_defaults(&object).unwrap();
+        let mut changed = stored.clone();
+        let containers = changed["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap();
+        containers.insert(0, container("new"));
+        containers[2]["image"] = json!("x:2");
+        let restored = without_defaults(Some(&object.body), Some(&stored), changed).unwrap();
+        let expected = json!([container("new"), container("a"), {"name": "b", "image": "x:2"}]);
+        assert_eq!(restored["spec"]["template"]["spec"]["containers"], expected);
     }
 
     #[test]
