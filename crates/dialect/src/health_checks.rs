@@ -2,7 +2,8 @@
 //!
 //! A check names a kind and up to three expressions over the top-level fields of an object (`metadata`, `spec`, `status`,
 //! `data`, …), as Flux's `healthCheckExprs` do: `failed` ends a wait, `inProgress` continues it, and `current` means that
-//! the object is healthy. They are evaluated in this order; an object for which none is true is in progress.
+//! the object is healthy. They are evaluated in this order; an object for which none is true is in progress. An expression
+//! without a result, such as one about a field that the object lacks, is not true.
 //!
 //! Expressions come from the repo, which is untrusted: their length, their nesting and the number of steps that they can
 //! take over an object are limited.
@@ -75,22 +76,21 @@ impl HealthChecks {
         let mut invalid = Vec::new();
         let mut checks = BTreeMap::new();
         for (at, check) in configured.iter().enumerate() {
-            let mut compile = |field: &str, source: &str| {
-                let compiled = compile_expression(source);
-                compiled
-                    .map_err(|message| {
-                        invalid.push(InvalidHealthCheck { pointer: format!("/{at}/{field}"), message });
-                    })
-                    .ok()
-            };
-            let current = compile("current", &check.current);
-            let in_progress = check.in_progress.as_deref().map(|source| compile("inProgress", source));
-            let failed = check.failed.as_deref().map(|source| compile("failed", source));
+            let sources = [
+                ("current", Some(&check.current)),
+                ("inProgress", check.in_progress.as_ref()),
+                ("failed", check.failed.as_ref()),
+            ];
+            let [current, in_progress, failed] = sources.map(|(field, source)| {
+                let refuse = |message| {
+                    invalid.push(InvalidHealthCheck { pointer: format!("/{at}/{field}"), message });
+                };
+                compile_expression(source?).map_err(refuse).ok()
+            });
             let group = check.api_version.split_once('/').map_or("", |(group, _)| group);
             let key = (group.to_owned(), check.kind.clone());
             if let Some(current) = current {
-                let check =
-                    CompiledCheck { current, in_progress: in_progress.flatten(), failed: failed.flatten() };
+                let check = CompiledCheck { current, in_progress, failed };
                 if checks.insert(key, check).is_some() {
                     let message = "an earlier check is for the same kind".to_owned();
                     invalid.push(InvalidHealthCheck { pointer: format!("/{at}/kind"), message });
@@ -172,22 +172,20 @@ fn compile_expression(source: &str) -> Result<CompiledExpression, String> {
     Ok(CompiledExpression { program, parts: shape.parts, comprehensions: shape.comprehensions })
 }
 
-/// The highest number of brackets and prefix operators that are open at once.
+/// The highest number of brackets that are open at once. Conditionals and prefix operators nest without brackets: two of
+/// them count as one.
 fn most_open_brackets(source: &str) -> usize {
-    let (mut open, mut most) = (0_usize, 0);
-    let mut prefixes = 0;
+    let (mut open, mut most, mut operators) = (0_usize, 0, 0);
     for character in source.chars() {
         match character {
             '(' | '[' | '{' => open += 1,
             ')' | ']' | '}' => open = open.saturating_sub(1),
-            '!' | '-' | '?' => prefixes += 1,
-            character if character.is_alphanumeric() && character != 'e' => {}
+            '!' | '-' | '?' => operators += 1,
             _ => {}
         }
         most = most.max(open);
     }
-    // Conditionals and prefix operators nest without brackets.
-    most.max(prefixes / 2)
+    most.max(operators / 2)
 }
 
 /// What limits the evaluation of an expression.
