@@ -62,6 +62,16 @@ pub struct ClusterDeletions {
 }
 
 impl ClusterDeletions {
+    /// The entry of a cluster, which is made where it is missing.
+    fn of_cluster<'m, 'c>(entries: &'m mut BTreeMap<&'c str, Self>, cluster: &'c str) -> &'m mut Self {
+        entries.entry(cluster).or_insert_with(|| Self {
+            cluster: cluster.to_owned(),
+            deleted: Vec::new(),
+            before: 0,
+            after: 0,
+        })
+    }
+
     /// Whether the cluster is left without objects.
     pub fn is_emptied(&self) -> bool {
         self.before > 0 && self.after == 0
@@ -93,21 +103,15 @@ impl Deletions {
         let after: BTreeSet<_> = placed_objects(later).collect();
         let mut clusters: BTreeMap<&str, ClusterDeletions> = BTreeMap::new();
         for placed in &before {
-            let entry = clusters.entry(placed.cluster).or_insert_with(|| ClusterDeletions {
-                cluster: placed.cluster.to_owned(),
-                deleted: Vec::new(),
-                before: 0,
-                after: 0,
-            });
+            let entry = ClusterDeletions::of_cluster(&mut clusters, placed.cluster);
             entry.before += 1;
             if !after.contains(placed) {
                 entry.deleted.push(placed.to_string());
             }
         }
+        // Clusters that only the later plan has count, too: what moves there is still rendered.
         for placed in &after {
-            if let Some(entry) = clusters.get_mut(placed.cluster) {
-                entry.after += 1;
-            }
+            ClusterDeletions::of_cluster(&mut clusters, placed.cluster).after += 1;
         }
         clusters.into_values().collect()
     }
@@ -312,6 +316,11 @@ mod tests {
         assert_eq!(refused(&[("m1", 10), ("m2", 10)], &[("m1", 7), ("m2", 7)], 30), None);
         for (earlier, later, message) in [
             (vec![("m1", 2), ("m2", 1)], vec![], "nothing is rendered any more, but 3 objects were"),
+            (
+                vec![("m1", 2), ("m2", 1)],
+                vec![("m3", 3)],
+                "3 of the 3 objects would go, and more than 30 % at once may be a mistake; clusters m1, m2 would lose everything",
+            ),
             (
                 vec![("m1", 10), ("m2", 1)],
                 vec![("m1", 10)],
