@@ -1,5 +1,5 @@
 # Builds the binary, then keeps only the binary, git, and the programs with which git connects and verifies signatures.
-FROM rust:1.95-slim-bookworm AS build
+FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082 AS build
 # The binary names the crates that it was built from; docs/security.md says how to read them.
 RUN cargo install cargo-auditable --version 0.7.7 --locked
 WORKDIR /src
@@ -11,7 +11,7 @@ RUN sed -i '/^\[\[\(bench\|example\|test\)]]/,/^$/d' Cargo.toml \
     && cargo auditable build --profile dist --locked --bin federate \
     && strip target/dist/federate
 
-FROM debian:bookworm-slim
+FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 LABEL org.opencontainers.image.title="federate" \
       org.opencontainers.image.description="Renders per-cluster Kubernetes manifests by running the multi-cluster scheduler offline" \
       org.opencontainers.image.source="https://github.com/federate-dev/federate" \

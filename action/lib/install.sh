@@ -70,7 +70,32 @@ checksum() {
   fi | cut -d ' ' -f 1
 }
 
-# Downloads the binary of the release; sets why if there is none. A wrong checksum is an error, not a reason to go on.
+# Where releases are built: the repository, the workflow, and the tag of this version.
+repository=federate-dev/federate
+workflow=$repository/.github/workflows/release.yml
+
+# verify FILE: whether the release workflow has built a file from the tag of this version. Whoever can replace a file of a release can
+# replace its checksums, but cannot have the workflow's identity attest another file. A file without that attestation is an error;
+# sets why if it cannot be looked up.
+verify() {
+  local code=0
+  if ! command -v gh >/dev/null 2>&1 || ! gh attestation verify --help 2>/dev/null | grep -q -e --source-ref; then
+    why="the release's attestation cannot be verified, because this runner has no \`gh\` that can (2.67 or newer)"
+    return 1
+  fi
+  GH_HOST=github.com gh attestation verify "$1" --repo "$repository" --signer-workflow "$workflow" \
+    --source-ref "refs/tags/v$version" --deny-self-hosted-runners >"$scratch/gh" 2>&1 || code=$?
+  case $code in
+    0) return 0 ;;
+    # The token does not count there.
+    4) why="the release's attestation cannot be verified, because \`gh\` is not logged in to github.com" && return 1 ;;
+  esac
+  tell error "$(tail -n 5 "$scratch/gh")"
+  fail "${1##*/} has no attestation that $workflow has built it from the tag v$version: it is not what was released"
+}
+
+# Downloads the binary of the release; sets why if there is none. A wrong checksum, or a file that the release workflow has
+# not built, is an error, not a reason to go on.
 download() {
   local name address expected actual
   name=$(target)
@@ -92,17 +117,18 @@ download() {
   actual=$(checksum <"$scratch/$name")
   [ "$actual" = "$expected" ] ||
     fail "$address/$name has the checksum $actual, but SHA256SUMS names $expected: it is not what was released"
+  verify "$scratch/$name" || return 1
   mkdir -p "$(install_folder)"
   tar -xzf "$scratch/$name" -C "$scratch" federate
   # A whole file or none, also when two jobs share the folder.
   mv -f "$scratch/federate" "$(install_folder)/federate"
-  echo "federate $version: downloaded, with the checksum of the release"
+  echo "federate $version: downloaded, with the checksum and the attestation of the release"
 }
 
 # fetch ADDRESS FILE
 fetch() {
   command -v curl >/dev/null 2>&1 || fail "curl is not installed on this runner, and the action needs it"
-  curl --silent --show-error --fail --location --retry 3 --connect-timeout 10 --max-time 300 --output "$2" "$1" 2>"$scratch/curl"
+  curl --silent --show-error --fail --location --proto-redir =https --retry 3 --connect-timeout 10 --max-time 300 --output "$2" "$1" 2>"$scratch/curl"
 }
 
 build_binary() {

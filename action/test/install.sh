@@ -12,6 +12,24 @@ for try in $(seq 100); do
   sleep 0.1
 done
 
+# gh ATTESTATION: a stand-in for `gh`. It finds an attestation, finds none, is not logged in, or is too old.
+mkdir -p "$work/gh"
+gh() {
+  cat >"$work/gh/gh" <<STAND_IN
+#!/usr/bin/env bash
+case " \$* " in
+  *" --help "*) [ $1 = old ] || echo '  --source-ref string' ;;
+  *)
+    printf '%s ' "\$@" >"$work/gh/arguments"
+    echo "token \${GH_TOKEN:-none}" >>"$work/gh/arguments"
+    case $1 in found) exit 0 ;; login) exit 4 ;; *) echo 'no attestations found' && exit 1 ;; esac
+    ;;
+esac
+STAND_IN
+  chmod +x "$work/gh/gh"
+}
+gh found
+
 # binary FOLDER VERSION: a federate that only names its version.
 binary() {
   printf '#!/bin/sh\necho "federate %s"\n' "$2" >"$1/federate"
@@ -24,7 +42,7 @@ install() {
   shift 2
   : >"$work/output"
   : >"$work/path"
-  env PATH=/usr/local/bin:/usr/bin:/bin GITHUB_OUTPUT="$work/output" GITHUB_PATH="$work/path" \
+  env PATH="$work/gh:/usr/local/bin:/usr/bin:/bin" GH_TOKEN=secret GITHUB_OUTPUT="$work/output" GITHUB_PATH="$work/path" \
     RUNNER_TOOL_CACHE="$work/tools" FEDERATE_RELEASES="http://127.0.0.1:$(cat "$releases/port")" "$@" \
     "$here/install.sh" "$what" >"$work/log" 2>&1 || got=$?
   [ "$got" = "$expected" ] || wrong "exit $got, not $expected: $*" log
@@ -46,7 +64,7 @@ has output "build=true"
 has output "folder=$work/tools/federate/$version"
 grep -q "^key=federate-.*-$version-[0-9a-f]\{64\}$" "$work/output" || wrong "no key" output
 
-# The release: its checksum is verified.
+# The release: its checksum and its attestation are verified.
 mkdir "$releases/v$version"
 binary "$work/packed" "$version"
 for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-apple-darwin aarch64-apple-darwin; do
@@ -54,7 +72,9 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-apple-
 done
 (cd "$releases/v$version" && { sha256sum -- *.gz 2>/dev/null || shasum -a 256 -- *.gz; } >SHA256SUMS)
 install 0 find
-has log "federate $version: downloaded, with the checksum of the release"
+has log "federate $version: downloaded, with the checksum and the attestation of the release"
+verified="--repo federate-dev/federate --signer-workflow federate-dev/federate/.github/workflows/release.yml"
+has gh/arguments "$verified --source-ref refs/tags/v$version --deny-self-hosted-runners token secret"
 [ "$(cat "$work/path")" = "$work/tools/federate/$version" ] || wrong "not in the PATH" path
 [ "$("$work/tools/federate/$version/federate" --version)" = "federate $version" ] || wrong "not the binary" log
 
@@ -63,6 +83,24 @@ has log "federate $version: downloaded, with the checksum of the release"
 install 0 find
 [ ! -s "$releases/requests" ] || wrong "it is downloaded again" log
 [ "$(cat "$work/path")" = "$work/tools/federate/$version" ] || wrong "not in the PATH" path
+
+# Without the attestation of the workflow, a file with the right checksum is refused.
+rm -rf "$work/tools"
+gh none
+install 2 find
+has log "no attestations found"
+has log "has no attestation that federate-dev/federate/.github/workflows/release.yml has built it from the tag v$version"
+[ ! -e "$work/tools/federate/$version/federate" ] || wrong "it is installed" log
+
+# Where the attestation cannot be looked up, federate is built from the action's own source.
+for reason in old login; do
+  gh $reason
+  install 0 find
+  has log "the release's attestation cannot be verified, because"
+  has output "build=true"
+  [ ! -e "$work/tools/federate/$version/federate" ] || wrong "it is installed" log
+done
+gh found
 
 # Something else under the name of the release is refused.
 rm -rf "$work/tools"

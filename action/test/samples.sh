@@ -29,7 +29,7 @@ step 2 deploy main
 # GitLab's note: as the comment on GitHub.
 note() {
   printf '%s' "$2" >"$work/diff.md"
-  env CI_API_V4_URL="$api_url" CI_PROJECT_ID=9 CI_MERGE_REQUEST_IID=7 FEDERATE_TOKEN=secret-token \
+  env CI_API_V4_URL="$api_url" CI_PROJECT_ID=9 CI_MERGE_REQUEST_IID=7 FEDERATE_NOTE_TOKEN=secret-token \
     bash "$samples/gitlab-note.sh" "$1" "$work/diff.md" >"$work/log" 2>&1 || wrong "no note" log
 }
 fresh_api

@@ -3,14 +3,14 @@
 #
 #   gitlab-note.sh CODE FILE     the exit code and the Markdown of `federate diff --keep-going -o markdown`
 #
-# Needs curl, jq, GitLab's own variables, and FEDERATE_TOKEN with the scope `api`.
+# Needs curl, jq, GitLab's own variables, and FEDERATE_NOTE_TOKEN with the scope `api`.
 set -euo pipefail
 code=$1
 file=$2
 marker='<!-- federate -->'
 
-if [ -z "${FEDERATE_TOKEN:-}" ]; then
-  echo "no FEDERATE_TOKEN: no note"
+if [ -z "${FEDERATE_NOTE_TOKEN:-}" ]; then
+  echo "no FEDERATE_NOTE_TOKEN: no note"
   exit 0
 fi
 scratch=$(mktemp -d)
@@ -44,7 +44,7 @@ find_note() {
   done
 }
 
-(umask 077 && printf 'PRIVATE-TOKEN: %s\n' "$FEDERATE_TOKEN" >"$scratch/token")
+(umask 077 && printf 'PRIVATE-TOKEN: %s\n' "$FEDERATE_NOTE_TOKEN" >"$scratch/token")
 {
   echo "$marker"
   if [ "$code" -eq 0 ]; then

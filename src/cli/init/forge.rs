@@ -131,7 +131,8 @@ fn gitlab(root: &Path, shown: &Path, folder: &str) -> Workflow {
         ));
     }
     workflow.notes.push(
-        "the pipeline needs FEDERATE_TOKEN, a masked variable of the GitLab project; its first lines say which token"
+        "the pipeline needs FEDERATE_NOTE_TOKEN and FEDERATE_PUSH_TOKEN, variables of the GitLab project; its first lines say \
+         which tokens"
             .to_owned(),
     );
     workflow
