@@ -33,8 +33,10 @@ fn scheduled(case: &Value, admitted: bool) -> Result<(), String> {
     let (ran, explained) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
         plan.placements.iter().find(|row| about(row)).map(|row| engine.explain(&row.object, plan))
     });
-    let row = ran.plan.placements.iter().find(|row| about(row)).ok_or("there is no row")?;
     let explained = explained.flatten().ok_or("there is no explanation")?;
+    // Of a placement that admission refuses, the explanation has the row that it would get.
+    let row = if admitted { ran.plan.placements.iter().find(|row| about(row)) } else { None };
+    let row = row.unwrap_or(&explained.placement);
     let aborted = row.unschedulable.as_ref().is_some_and(|u| u.reason != "NoClusterPicked");
     let mut errors = ran.findings.iter().filter(|f| f.severity == Severity::Error);
     if let Some(finding) = errors.find(|f| admitted || f.code != "invalid-policy") {

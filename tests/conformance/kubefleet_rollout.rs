@@ -4,8 +4,9 @@
 //! memory of a plan contains after `federate snapshot`.
 
 use federate_dialect::Previous;
-use federate_dialect::rollout::Rollout;
+use federate_dialect::rollout::{Rollout, Stage};
 use federate_engine::Settings;
+use federate_kubernetes::Finding;
 use federate_repo::Config;
 use serde_json::{Value, json};
 
@@ -33,6 +34,30 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
         Ok(stages) => json!({"stages": stages}),
     };
     compare(&case["expect"], &got)
+}
+
+/// Whether a strategy is admitted and its run can be initialized, and the stages of the run.
+pub(crate) fn strategies(case: &Value) -> Result<(), String> {
+    let want = &case["expect"];
+    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    let ran = run::run(&case["files"], &settings);
+    let of_strategy = |finding: &&Finding| {
+        let kind = finding.object.as_ref().map(|object| object.kind.as_str()).unwrap_or_default();
+        finding.is_error() && finding.code == "invalid-policy" && kind.ends_with("StagedUpdateStrategy")
+    };
+    let refused = ran.findings.iter().find(of_strategy);
+    let failed = ran.findings.iter().find(|finding| finding.code == "run-fails");
+    let expected = [want.get("refusedBySchema").is_some(), want.get("initializationError").is_some()];
+    let got = [refused.is_some(), failed.is_some_and(|_| refused.is_none())];
+    if got != expected {
+        return Err(format!("want {want}, got {refused:#?} and {failed:#?}"));
+    }
+    let Some(stages) = want.get("stages") else { return Ok(()) };
+    let rollout = explained(&case["files"], &settings, "p").ok_or("there is no explanation")?;
+    let [staged] = rollout.staged.as_slice() else { return Err("there is not one strategy".to_owned()) };
+    let stage = |stage: &Stage| json!({"stage": stage.name, "clusters": stage.clusters});
+    let got = staged.stages.as_ref().map_err(|error| (*error).to_owned())?;
+    compare(stages, &got.iter().map(stage).collect())
 }
 
 /// The rollout of a placement, as it is explained.

@@ -125,9 +125,11 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         ("kubefleet", "rollout") => kubefleet_rollout::rollout,
         ("kubefleet", "eviction") => kubefleet_rollout::eviction,
         ("kubefleet", "updates") => kubefleet_repo::verify,
-        ("kubefleet", "admission" | "envelopes" | "releases" | "ownership" | "revive" | "repo") => {
+        ("kubefleet", "admission" | "envelopes" | "releases" | "ownership" | "repo") => {
             kubefleet_repo::verify
         }
+        ("kubefleet", "revive") => kubefleet_repo::verify_pending,
+        ("kubefleet", "strategies") => kubefleet_rollout::strategies,
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),

@@ -1,8 +1,9 @@
 //! The decision about one placement: its former rows, the scheduling cycle, and its new rows with their memory.
 //!
 //! Facts: a row is always dropped when its cluster is gone or leaving. Rows become obsolete when the policy
-//! changes in more than the number of clusters. When a cycle is aborted, or the selection fails, all other rows
-//! stay.
+//! changes in more than the number of clusters. When a cycle is aborted, the selection fails or admission refuses the
+//! placement, all other rows stay. A row that is dropped is remembered until the rollout has removed it: if its cluster
+//! is picked again before that, it gets its state back.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,8 @@ pub(super) struct Decision<'p, 'a> {
     /// The former rows, without those of clusters that are gone.
     pub(super) before: Before,
     pub(super) outcome: Result<Outcome, Failure>,
+    /// Whether admission refuses the placement, so that it changes nothing.
+    is_refused: bool,
 }
 
 /// The rows of the previous plan.
@@ -38,6 +41,10 @@ pub(super) struct Before {
     pub(super) same: bool,
     /// The rows that were made under a policy before that one.
     obsolete: Vec<bool>,
+    /// The former states of rows that are being removed.
+    unscheduled: Vec<Option<State>>,
+    /// The memory of the placement.
+    memory: federate_dialect::memory::Memory,
 }
 
 impl Before {
@@ -52,6 +59,12 @@ impl Before {
             .is_none_or(|old| Policy::read(Some(old)).is_ok_and(|old| subject.policy.same_snapshot(&old)));
         let mut rows = vec![None; clusters.len()];
         let mut obsolete = vec![false; clusters.len()];
+        let mut unscheduled = vec![None; clusters.len()];
+        for (index, cluster) in clusters.iter().enumerate().filter(|(_, cluster)| !cluster.deleting) {
+            if let (Some(state), Some(binding)) = (unscheduled.get_mut(index), bindings.get(&*cluster.name)) {
+                *state = unscheduled_state(binding);
+            }
+        }
         for placed in previous.map_or(&[][..], |p| &p.clusters) {
             let Ok(index) = clusters.binary_search_by(|c| c.name.cmp(&placed.name)) else { continue };
             let binding = bindings.get(placed.name.as_ref()).copied();
@@ -64,7 +77,8 @@ impl Before {
                 *obsolete = binding.obsolete;
             }
         }
-        Self { rows, policy, same, obsolete }
+        let memory = previous.map(|previous| previous.memory.clone()).unwrap_or_default();
+        Self { rows, policy, same, obsolete, unscheduled, memory }
     }
 
     /// Marks the bindings that were obsolete before.
@@ -76,7 +90,11 @@ impl Before {
     }
 
     fn split(&self) -> Rows {
-        let mut rows = Rows { current: self.rows.clone(), obsolete: vec![None; self.rows.len()] };
+        let mut rows = Rows {
+            current: self.rows.clone(),
+            obsolete: vec![None; self.rows.len()],
+            unscheduled: self.unscheduled.clone(),
+        };
         if !self.same {
             std::mem::swap(&mut rows.current, &mut rows.obsolete);
             return rows;
@@ -86,6 +104,14 @@ impl Before {
             std::mem::swap(current, obsolete);
         }
         rows
+    }
+}
+
+/// The state before of a binding that is being removed.
+fn unscheduled_state(binding: &Binding) -> Option<State> {
+    match (binding.state, binding.previous_state?) {
+        (row::State::Unscheduled, row::State::Bound) => Some(State::Bound),
+        _ => None,
     }
 }
 
@@ -103,6 +129,21 @@ fn remembered(binding: Option<&Binding>) -> Option<Row> {
 
 impl<'p, 'a> Decision<'p, 'a> {
     pub(super) fn new(plane: &'p KubeFleetPlane<'a>, subject: &'p Subject<'a>, previous: &Previous) -> Self {
+        let mut decision = Self::as_if_admitted(plane, subject, previous);
+        if !subject.admitted {
+            decision.is_refused = true;
+            let message = "admission refuses the placement".to_owned();
+            decision.outcome = Err(Failure { reason: "NotAdmitted", message });
+        }
+        decision
+    }
+
+    /// The decision about the placement if admission accepted it.
+    pub(super) fn as_if_admitted(
+        plane: &'p KubeFleetPlane<'a>,
+        subject: &'p Subject<'a>,
+        previous: &Previous,
+    ) -> Self {
         let clusters = plane.input.clusters;
         let before = Before::new(subject, clusters, previous.of(&subject.object.id));
         let namespace = subject.object.id.namespace.as_deref().filter(|_| plane.behaviour.namespace_affinity);
@@ -111,7 +152,7 @@ impl<'p, 'a> Decision<'p, 'a> {
             Ok(_) => schedule(&request, before.split()),
             Err(failure) => Err(failure.clone()),
         };
-        Self { plane, subject, before, outcome }
+        Self { plane, subject, before, outcome, is_refused: false }
     }
 
     /// The rows after it, by cluster.
@@ -131,7 +172,9 @@ impl<'p, 'a> Decision<'p, 'a> {
         placement.clusters =
             self.placed().map(|(c, _)| Placed { name: c.name.clone(), replicas: None }).collect();
         placement.unschedulable = self.unschedulable();
-        if object == own {
+        if object == own && self.is_refused {
+            placement.memory = self.before.memory.clone();
+        } else if object == own {
             self.memory().write(&mut placement);
         }
         placement
@@ -154,12 +197,32 @@ impl<'p, 'a> Decision<'p, 'a> {
             (Err(_), Some(before)) => before.clone(),
             _ => current(),
         };
-        let mut bindings: Vec<Binding> = self.placed().map(|(cluster, row)| binding(cluster, row)).collect();
+        let mut bindings = self.bindings();
         if self.outcome.is_err() {
             self.before.mark_obsolete(self.plane.input.clusters, &mut bindings);
         }
         let spec = updates::remembered_spec(&self.subject.object, &policy);
         Memory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
+    }
+
+    /// The bindings after the decision: those of the clusters, and those that are being removed and had resources.
+    fn bindings(&self) -> Vec<Binding> {
+        let works = self.plane.work_inputs(self.subject, self.placed().map(|(cluster, _)| cluster));
+        let clusters = self.plane.input.clusters.iter().zip(self.rows()).enumerate();
+        let bindings = clusters.filter_map(|(index, (cluster, row))| {
+            if let Some(row) = row {
+                let works = works.get(&cluster.name).cloned();
+                return Some(Binding { works, ..binding(cluster, *row) });
+            }
+            let dropped = self.before.rows.get(index).copied().flatten().map(|row| row.state);
+            let before = self.before.unscheduled.get(index).copied().flatten();
+            let was_bound = dropped.or(before) == Some(State::Bound) && !cluster.deleting;
+            was_bound.then(|| Binding {
+                previous_state: Some(row::State::Bound),
+                ..Binding::new(cluster.name.clone(), row::State::Unscheduled)
+            })
+        });
+        bindings.collect()
     }
 
     /// The findings about the decision. A placement that admission refuses has findings of its own.
@@ -172,6 +235,15 @@ impl<'p, 'a> Decision<'p, 'a> {
             // The selection reports this.
             return Vec::new();
         }
+        let picked: Vec<&Cluster> = self.placed().map(|(cluster, _)| cluster).collect();
+        let mut findings = self.plane.update_runs.check(object, &picked, &self.plane.behaviour);
+        findings.extend(self.unfulfilled());
+        findings
+    }
+
+    /// The finding about clusters that the policy does not get.
+    fn unfulfilled(&self) -> Option<Finding> {
+        let object = &*self.subject.object;
         let message = match (&self.outcome, self.unschedulable()) {
             (_, Some(Unschedulable { reason, message })) => format!("{}: {reason}: {message}", object.id),
             (Ok(outcome), None) if !outcome.fulfilled => format!(
@@ -179,10 +251,10 @@ impl<'p, 'a> Decision<'p, 'a> {
                 object.id,
                 self.placed().count()
             ),
-            _ => return Vec::new(),
+            _ => return None,
         };
         let help = format!("`federate explain {}/{}` shows every cluster", object.id.kind, object.id.name);
-        vec![Finding::warning("unschedulable", object, message).help(help)]
+        Some(Finding::warning("unschedulable", object, message).help(help))
     }
 }
 

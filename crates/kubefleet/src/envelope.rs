@@ -1,7 +1,8 @@
 //! Envelopes: objects that wrap others, so that these have no effect on the hub itself.
 //!
 //! Facts: the objects in a selected envelope are sent instead of the envelope, unchanged, in descending order
-//! of their JSON. If an envelope holds an invalid object, nothing of the placement is sent.
+//! of their JSON. If an envelope holds an object that does not belong there, nothing of the placement is sent. An object
+//! that has only a `generateName` is sent, but members refuse it, and it alone.
 
 use serde_json::Value;
 
@@ -49,26 +50,54 @@ pub(crate) struct Failure {
 impl Failure {
     /// The same as a finding about the envelope.
     pub(crate) fn finding(&self, envelope: &Object) -> Finding {
-        let message = format!("{} cannot be opened: {}", envelope.id, self.message);
+        let (message, help) = match self.reason {
+            "FoundGenerateName" => {
+                (format!("{}: {}, and apply the rest", envelope.id, self.message), "write `metadata.name`")
+            }
+            _ => (
+                format!("{} cannot be opened: {}", envelope.id, self.message),
+                "a ClusterResourceEnvelope holds cluster-scoped objects, a ResourceEnvelope those of its own namespace",
+            ),
+        };
         Finding::error("invalid-envelope", envelope, message)
             .at(format!("/data/{}", federate_kubernetes::pointer::escape(&self.key)))
-            .help("a ClusterResourceEnvelope holds cluster-scoped objects, a ResourceEnvelope those of its own namespace")
+            .help(help)
     }
 }
 
-/// The objects in an envelope, in the order in which they are sent.
-pub(crate) fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
+/// What an envelope holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content<'a> {
+    /// The objects, in the order in which they are sent.
+    pub objects: Vec<Wrapped<'a>>,
+    /// Why members refuse others.
+    pub refused: Vec<Failure>,
+}
+
+/// Reads the objects in an envelope.
+pub(crate) fn open(envelope: &Object) -> Result<Content<'_>, Failure> {
     let data = envelope.at(&["data"]).and_then(Value::as_object);
-    let held = data.into_iter().flatten().map(|(key, body)| read(envelope, key, body));
-    let mut held = held.collect::<Result<Vec<_>, _>>()?;
-    held.sort_by_cached_key(|one| std::cmp::Reverse(canonical(one.body)));
-    Ok(held)
+    let mut content = Content::default();
+    for (key, body) in data.into_iter().flatten() {
+        let wrapped = read(envelope, key, body)?;
+        if wrapped.id.name.is_empty() {
+            content.refused.push(Failure {
+                reason: "FoundGenerateName",
+                key: key.clone(),
+                message: format!("members refuse `{key}`, which has a `generateName` and no name"),
+            });
+        } else {
+            content.objects.push(wrapped);
+        }
+    }
+    content.objects.sort_by_cached_key(|one| std::cmp::Reverse(canonical(one.body)));
+    Ok(content)
 }
 
 fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
     let text = |path: &[&str]| at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let failure = |reason, message| Err(Failure { reason, key: key.to_owned(), message });
-    let name = text(&["metadata", "name"]);
+    let name = text(&["metadata", "name"]).or_else(|| text(&["metadata", "generateName"]).map(|_| ""));
     let (Some(api_version), Some(kind), Some(name)) = (text(&["apiVersion"]), text(&["kind"]), name) else {
         return failure(
             "InvalidObjectInEnvelope",
@@ -120,7 +149,7 @@ mod tests {
     fn what_it_holds_comes_in_descending_order() {
         let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
         let envelope = envelope(OF_NAMESPACE, "a/e", &held);
-        let held = open(&envelope).unwrap();
+        let held = open(&envelope).unwrap().objects;
         assert_eq!(held.iter().map(|one| one.id.kind.as_str()).collect::<Vec<_>>(), ["Secret", "ConfigMap"]);
     }
 

@@ -18,7 +18,7 @@ pub(super) fn explain<'a>(
     previous: &Previous,
     placed: Option<&Placement>,
 ) -> Explanation {
-    let decision = Decision::new(plane, subject, previous);
+    let decision = Decision::as_if_admitted(plane, subject, previous);
     let mut clusters: Vec<ClusterVerdict> = plane
         .input
         .clusters
@@ -40,7 +40,7 @@ pub(super) fn explain<'a>(
         steps,
         fulfilled: outcome.map(|outcome| outcome.fulfilled),
         clusters,
-        placement: placed.cloned().unwrap_or_else(|| decision.placement(object)),
+        placement: placed.filter(|_| subject.admitted).cloned().unwrap_or_else(|| decision.placement(object)),
         rewritten: None,
         deletion_progress: None,
         rollout,
@@ -59,6 +59,11 @@ fn steps(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, decision: &Decision<
     let mut lines = Vec::new();
     if plane.behaviour.release != RELEASES.latest() {
         lines.push(format!("by the rules of KubeFleet {}", plane.behaviour.release));
+    }
+    if !subject.admitted {
+        lines.push(
+            "admission refuses the placement, so nothing changes; without that it would be:".to_owned(),
+        );
     }
     let before = decision.before.rows.iter().flatten().count();
     if before > 0 && decision.before.same {

@@ -25,6 +25,17 @@ pub(super) const KINDS: [GroupKinds; 3] = [
     .versions("v1alpha1"),
 ];
 
+/// Whether a hub serves one of the kinds of Kubernetes in a version; `None` for other kinds.
+pub(super) fn serves(group: &str, kind: &str, version: &str) -> Option<bool> {
+    kinds::scope(group, kind)?;
+    Some(match group {
+        "autoscaling" => matches!(version, "v1" | "v2"),
+        "extensions" => false,
+        "internal.apiserver.k8s.io" | "storagemigration.k8s.io" => true,
+        _ => version == "v1",
+    })
+}
+
 /// The scope of a kind that every hub serves.
 pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
     let own = || KINDS.iter().find(|known| known.group == group)?.scope(kind);

@@ -62,12 +62,16 @@ mod version;
 mod waves;
 
 use api::{PlacementType, Policy};
-use manifest::Sending;
+use manifest::{Item, Sending};
+use memory::Memory;
 use overrides::Overrides;
+use overrides::work::{WorkInputs, WorkSources};
 use rollout::carry::Carrying;
+use rollout::prospect::UpdateRuns;
 use selection::Hub;
 use subject::Subject;
 
+use version::DroppedFields;
 pub use version::{Behaviour, RELEASES};
 
 const NAME: &str = "kubefleet";
@@ -127,7 +131,7 @@ impl Dialect for KubeFleet {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[release::SETTING]
+        &[release::SETTING, version::WEBHOOK_SETTING]
     }
 
     fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
@@ -227,10 +231,10 @@ struct KubeFleetPlane<'a> {
     input: Input<'a>,
     /// The rules of the release.
     behaviour: Behaviour,
-    /// Placements that admission refuses are decided as well, so that the plan shows what they ask for; their
-    /// errors keep everything from being written.
+    /// Placements that admission refuses have a row as well, which says so.
     placements: Vec<Subject<'a>>,
     overrides: Overrides<'a>,
+    update_runs: UpdateRuns<'a>,
     /// Decisions by placement and by selected object; the first placement counts.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
@@ -256,26 +260,41 @@ impl<'a> KubeFleetPlane<'a> {
         let (behaviour, unknown) = Behaviour::chosen(input.repo);
         let (admitted, mut findings) = Admitted::of(input.repo, &KubeFleet);
         findings.extend(unknown);
-        let (overrides, unread) = Overrides::new(admitted.role(Role::Override));
+        let mut admitted_overrides: Vec<&Object> = admitted.role(Role::Override).collect();
+        if behaviour.has_webhooks {
+            findings.extend(overrides::refuse_shared_targets(&mut admitted_overrides));
+        }
+        let (overrides, unread) = Overrides::new(admitted_overrides.into_iter());
         findings.extend(unread);
         let about = BTreeMap::new();
-        let mut plane = Self { input, behaviour, placements: Vec::new(), overrides, about, findings };
+        let update_runs = UpdateRuns::read(input.repo);
+        let placements = Vec::new();
+        let mut plane = Self { input, behaviour, placements, overrides, update_runs, about, findings };
         let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
-            let refused = admitted.refuses(&object.id);
-            let earlier = updates::earlier_object(object, input.previous);
-            let update = earlier.as_ref().filter(|_| !refused).and_then(|old| updates::refuse(old, object));
+            let object = DroppedFields::of(object, &behaviour).drop_from(object);
+            let unserved = match behaviour.has_webhooks {
+                true => selection::refuse_unserved_versions(&hub, &object),
+                false => Vec::new(),
+            };
+            let refused = admitted.refuses(&object.id) || !unserved.is_empty();
+            plane.findings.extend(unserved);
+            let earlier = updates::earlier_object(&object, input.previous);
+            let update = earlier.as_ref().filter(|_| !refused).and_then(|old| updates::refuse(old, &object));
             // The API server keeps the placement before an update that it refuses.
             let stored = earlier.filter(|_| refused || update.is_some());
             plane.findings.extend(update);
             let is_admitted = !refused || stored.is_some();
-            let object = stored.map_or(Cow::Borrowed(object), Cow::Owned);
+            let object = stored.map_or(object, Cow::Owned);
             // The schema check reports a policy that cannot be read.
             let mut subject = match Policy::read(object.at(&["spec", "policy"])) {
                 Ok(policy) => Subject::new(&hub, object, policy, &mut plane.findings),
                 Err(_) => Subject::unreadable(object),
             };
             subject.admitted = is_admitted;
+            if let Some(row) = input.previous.of(&subject.object.id) {
+                subject.works = Memory::of(row).work_inputs();
+            }
             plane.placements.push(subject);
         }
         drop_followers(&mut plane.findings);
@@ -291,6 +310,54 @@ impl<'a> KubeFleetPlane<'a> {
     fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
         let subject = self.placements.get(*self.about.get(id)?)?;
         (subject.object.id == *id).then_some(subject)
+    }
+
+    /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
+    fn work_sources<'s>(&self, subject: &'s Subject<'a>) -> Option<&'s WorkSources> {
+        let sources = || {
+            let targets = subject.items.iter().map(Item::overridden);
+            let is_fixed = subject.items.iter().all(|item| !item.differs_by_cluster());
+            let bodies = || subject.items.iter().map(|item| item.body("")).collect();
+            WorkSources::read(&self.overrides, &subject.object.id, targets, bodies).filter(|_| is_fixed)
+        };
+        subject.work_sources.get_or_init(sources).as_ref()
+    }
+
+    /// What the works of a cluster were written with, if the same resources and overrides are in force now.
+    fn former_inputs<'s>(&self, subject: &'s Subject<'a>, cluster: &Cluster) -> Option<&'s WorkInputs> {
+        let former = subject.works.get(&cluster.name)?;
+        let now = self.work_sources(subject)?.inputs(&self.overrides, cluster)?;
+        (now.digest == former.digest).then_some(former)
+    }
+
+    /// The cluster as overrides see it: with the labels that its works were written with.
+    fn with_former_labels<'c>(&self, subject: &Subject<'a>, cluster: &'c Cluster) -> Cow<'c, Cluster> {
+        match (self.former_inputs(subject, cluster), self.work_sources(subject)) {
+            (Some(former), Some(sources)) => Cow::Owned(sources.with_former_labels(cluster, former)),
+            _ => Cow::Borrowed(cluster),
+        }
+    }
+
+    /// What the works of clusters are written with. Works that cannot be written are left out.
+    fn work_inputs<'c>(
+        &self,
+        subject: &Subject<'a>,
+        clusters: impl Iterator<Item = &'c Cluster>,
+    ) -> BTreeMap<ClusterName, WorkInputs> {
+        let Some(sources) = self.work_sources(subject).filter(|_| subject.withholds().is_none()) else {
+            return BTreeMap::new();
+        };
+        let clusters: Vec<&Cluster> = clusters.collect();
+        let names: Vec<ClusterName> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        self.sending(subject, &names, |sending| {
+            let written = clusters.iter().filter(|cluster| sending.failure(&cluster.name).is_none());
+            let inputs = written.filter_map(|cluster| {
+                let former = self.former_inputs(subject, cluster).cloned();
+                let inputs = former.or_else(|| sources.inputs(&self.overrides, cluster))?;
+                Some((cluster.name.clone(), inputs))
+            });
+            inputs.collect()
+        })
     }
 
     /// The variants of an object that a placement selects.
@@ -331,8 +398,10 @@ impl<'a> KubeFleetPlane<'a> {
         ask: impl FnOnce(&Sending<'a>) -> T,
     ) -> T {
         let sending = || {
-            let all = self.input.clusters.iter();
-            let placed: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
+            let all = self.input.clusters.iter().filter(|c| clusters.binary_search(&c.name).is_ok());
+            let placed: Vec<Cow<'_, Cluster>> =
+                all.map(|cluster| self.with_former_labels(subject, cluster)).collect();
+            let placed: Vec<&Cluster> = placed.iter().map(AsRef::as_ref).collect();
             Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
         };
         let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
@@ -386,8 +455,8 @@ impl ControlPlane for KubeFleetPlane<'_> {
         self.subject(subject).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
     }
 
-    fn complete(&self, decided: Decided, _previous: &Previous) -> Decided {
-        shared::join(self.input.repo, decided)
+    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
+        shared::join(self.input.repo, decided, previous)
     }
 
     /// Rows are joined only if several placements select one object.

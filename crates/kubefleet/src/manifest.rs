@@ -42,12 +42,12 @@ enum Source<'a> {
 
 impl Item<'_> {
     /// Whether it differs by cluster even without overrides.
-    fn differs_by_cluster(&self) -> bool {
+    pub(crate) fn differs_by_cluster(&self) -> bool {
         matches!(self.source, Source::Plain(Template { per_cluster: Some(_), .. }))
     }
 
     /// The manifest before overrides.
-    fn body(&self, cluster: &str) -> Value {
+    pub(crate) fn body(&self, cluster: &str) -> Value {
         match &self.source {
             Source::Plain(template) => sanitised(&template.for_cluster(cluster).body),
             Source::Own(object) => sanitised(&object.body),
@@ -58,7 +58,7 @@ impl Item<'_> {
     }
 
     /// The object that is overridden.
-    fn overridden(&self) -> &ObjectRef {
+    pub(crate) fn overridden(&self) -> &ObjectRef {
         match &self.source {
             Source::Plain(_) | Source::Own(_) | Source::Wrapped(_) => &self.id,
             Source::Held { envelope, .. } => &envelope.id,
@@ -73,12 +73,26 @@ impl Item<'_> {
     }
 }
 
+/// What is wrong with an envelope.
+pub(crate) struct EnvelopeFailure<'a> {
+    pub envelope: &'a Object,
+    pub failure: envelope::Failure,
+}
+
+/// What a selection sends.
+pub(crate) struct Items<'a> {
+    /// The objects that are sent.
+    pub items: Vec<Item<'a>>,
+    /// Objects in envelopes that members refuse.
+    pub refused: Vec<EnvelopeFailure<'a>>,
+}
+
 /// The objects that are sent for a selection: the plain objects in order, then those in each envelope.
 pub(crate) fn items<'a>(
     selected: &[Selected<'a>],
     behaviour: &Behaviour,
-) -> Result<Vec<Item<'a>>, (&'a Object, envelope::Failure)> {
-    let (mut items, mut wrapped) = (Vec::new(), Vec::new());
+) -> Result<Items<'a>, EnvelopeFailure<'a>> {
+    let (mut items, mut wrapped, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for one in selected {
         match *one {
             Selected::Plain(template) => {
@@ -88,7 +102,9 @@ pub(crate) fn items<'a>(
                 items.push(Item { id: object.id.clone(), source: Source::Own(object) });
             }
             Selected::Envelope(object) => {
-                let held = envelope::open(object).map_err(|failure| (object, failure))?;
+                let failed = |failure| EnvelopeFailure { envelope: object, failure };
+                let content = envelope::open(object).map_err(failed)?;
+                refused.extend(content.refused.into_iter().map(failed));
                 let item = |one: Wrapped<'a>| {
                     let id = one.id.clone();
                     let source = match behaviour.envelope_overrides {
@@ -97,12 +113,12 @@ pub(crate) fn items<'a>(
                     };
                     Item { id, source }
                 };
-                wrapped.extend(held.into_iter().map(item));
+                wrapped.extend(content.objects.into_iter().map(item));
             }
         }
     }
     items.append(&mut wrapped);
-    Ok(items)
+    Ok(Items { items, refused })
 }
 
 /// Why a cluster receives nothing of a placement.

@@ -4,6 +4,8 @@
 //! Facts: the scheduler keeps the policy in a policy snapshot and one binding per cluster. A binding that names
 //! an older snapshot is obsolete.
 
+use std::collections::BTreeMap;
+
 use federate_dialect::Placement;
 use federate_dialect::memory::or_default;
 use federate_kubernetes::condition::Condition;
@@ -11,6 +13,7 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::overrides::work::WorkInputs;
 use crate::rollout::row::{Resources, Row, State};
 
 /// The memory of a row.
@@ -52,6 +55,12 @@ pub(crate) struct Binding {
     /// Its generation, if it was read from a hub.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// For a binding that is being removed, its state before.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub previous_state: Option<State>,
+    /// What its works were written with, if overrides read the labels of the cluster.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub works: Option<WorkInputs>,
     /// Which resources it has, if that is known.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -83,6 +92,12 @@ impl Memory {
         row.recall()
     }
 
+    /// What the works of clusters were written with.
+    pub(crate) fn work_inputs(self) -> BTreeMap<ClusterName, WorkInputs> {
+        let bindings = self.bindings.into_iter().flatten().filter(|binding| !binding.deleting);
+        bindings.filter_map(|binding| Some((binding.cluster, binding.works?))).collect()
+    }
+
     /// Writes the memory to a row.
     pub(crate) fn write(&self, row: &mut Placement) {
         row.remember(self);
@@ -99,6 +114,8 @@ impl Binding {
             topology_spread_score: None,
             obsolete: false,
             generation: None,
+            previous_state: None,
+            works: None,
             resources: None,
             deleting: false,
             conditions: Vec::new(),
@@ -175,7 +192,9 @@ mod tests {
             "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
             "bindings": [
                 {"cluster": "a", "state": "Bound", "affinityScore": 10, "topologySpreadScore": 0},
-                {"cluster": "b", "state": "Scheduled", "obsolete": true},
+                {"cluster": "b", "state": "Scheduled", "obsolete": true,
+                 "works": {"digest": "0", "labels": {"region": "east"}}},
+                {"cluster": "d", "state": "Unscheduled", "previousState": "Bound"},
                 {"cluster": "c", "state": "Unscheduled", "generation": 2, "resources": "latest", "deleting": true,
                  "conditions": [{"type": "Available", "status": "True", "reason": "AllWorkAreAvailable",
                     "lastTransitionTime": "2026-11-20T12:00:00Z", "observedGeneration": 2}]},

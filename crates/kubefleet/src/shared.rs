@@ -1,18 +1,18 @@
 //! Objects that several placements select: each has one row of the plan, which remembers the clusters by
 //! placement.
 //!
-//! Facts: placements do not merge. Where two of them send one object to one cluster, the first one owns it
-//! there, and the other fails.
+//! Facts: placements do not merge. Where two of them send one object to one cluster, the one that was there first owns it
+//! there for as long as it sends it, and the other fails. Where both are new, the first one by name counts.
 
 use std::collections::BTreeMap;
 
 use super::memory::{Memory, Share};
-use federate_dialect::{Decided, Placement};
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_dialect::{Decided, Placed, Placement, Previous};
+use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 use federate_repo::Repo;
 
 /// Joins the rows of each object into one.
-pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
+pub(super) fn join(repo: &Repo, decided: Decided, previous: &Previous) -> Decided {
     let Decided { placements, mut findings, shared, depends } = decided;
     let mut rows: BTreeMap<ObjectRef, Vec<Placement>> = BTreeMap::new();
     for row in placements {
@@ -20,7 +20,9 @@ pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
     }
     let placements = rows.into_values().flat_map(|mut rows| {
         if rows.len() > 1 {
-            rows = vec![joined(repo, rows, &mut findings)];
+            let owners =
+                rows.first().and_then(|row| previous.of(&row.object)).map(shares).unwrap_or_default();
+            rows = vec![joined(repo, rows, &owners, &mut findings)];
         }
         rows
     });
@@ -28,18 +30,40 @@ pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
     Decided { placements, findings, shared, depends }
 }
 
-fn joined(repo: &Repo, mut rows: Vec<Placement>, findings: &mut Vec<Finding>) -> Placement {
-    let mut first = rows.remove(0);
-    let mut shares: Vec<Share> = share(&first).into_iter().collect();
-    for mut row in rows {
-        let (twice, own): (Vec<_>, Vec<_>) =
-            row.clusters.iter().cloned().partition(|placed| first.clusters.has(&placed.name));
-        if !twice.is_empty() {
-            let names: Vec<&str> = twice.iter().map(|placed| placed.name.as_ref()).collect();
-            findings.extend(in_duplicate(repo, &first, &row, &names));
+/// Joins the rows of one object. `owners` has the clusters that each placement sent it to before.
+fn joined(repo: &Repo, mut rows: Vec<Placement>, owners: &[Share], findings: &mut Vec<Finding>) -> Placement {
+    let owner_before = |cluster: &ClusterName| {
+        owners.iter().find(|share| share.clusters.contains(cluster)).map(|share| &share.policy)
+    };
+    let mut owned: BTreeMap<&ClusterName, usize> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        for Placed { name, .. } in row.clusters.iter() {
+            let is_owner = row.policy.is_some() && row.policy.as_ref() == owner_before(name);
+            if is_owner || !owned.contains_key(name) {
+                owned.insert(name, index);
+            }
         }
-        row.clusters = own.into();
-        shares.extend(share(&row));
+    }
+    let owned: BTreeMap<ClusterName, usize> =
+        owned.into_iter().map(|(name, index)| (name.clone(), index)).collect();
+    for (loser, row) in rows.iter().enumerate() {
+        let mut lost: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for Placed { name, .. } in row.clusters.iter() {
+            if let Some(winner) = owned.get(name).filter(|winner| **winner != loser) {
+                lost.entry(*winner).or_default().push(name);
+            }
+        }
+        for (winner, clusters) in lost {
+            findings.extend(rows.get(winner).and_then(|winner| in_duplicate(repo, winner, row, &clusters)));
+        }
+    }
+    for (index, row) in rows.iter_mut().enumerate() {
+        let own = row.clusters.iter().filter(|placed| owned.get(&placed.name) == Some(&index));
+        row.clusters = own.cloned().collect::<Vec<_>>().into();
+    }
+    let shares: Vec<Share> = rows.iter().filter_map(share).collect();
+    let mut first = rows.remove(0);
+    for row in rows {
         first.clusters.extend(row.clusters.iter().cloned());
         first.unschedulable = first.unschedulable.filter(|_| row.unschedulable.is_some());
     }
@@ -52,12 +76,12 @@ fn share(row: &Placement) -> Option<Share> {
     Some(Share { policy: row.policy.clone()?, clusters })
 }
 
-fn in_duplicate(repo: &Repo, first: &Placement, second: &Placement, clusters: &[&str]) -> Option<Finding> {
-    let (first_policy, second_policy) = (first.policy.as_ref()?, second.policy.as_ref()?);
-    let claimed = repo.claimed.iter().find(|c| c.object.id == *second_policy)?;
+fn in_duplicate(repo: &Repo, owner: &Placement, other: &Placement, clusters: &[&str]) -> Option<Finding> {
+    let (owner_policy, other_policy) = (owner.policy.as_ref()?, other.policy.as_ref()?);
+    let claimed = repo.claimed.iter().find(|c| c.object.id == *other_policy)?;
     let message = format!(
-        "{} is placed on {} by both {first_policy} and {second_policy}",
-        first.object,
+        "{} is placed on {} by both {owner_policy} and {other_policy}",
+        owner.object,
         federate_kubernetes::finding::list(clusters, 3)
     );
     Some(Finding::error("placed-in-duplicate", &claimed.object, message).at("/spec/resourceSelectors").help(

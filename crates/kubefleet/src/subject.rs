@@ -4,11 +4,13 @@
 //! before stays.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::api::Policy;
 use super::failure::Failure;
-use super::manifest::{self, Item, Sending};
+use super::manifest::{self, EnvelopeFailure, Item, Items, Sending};
+use super::overrides::work::{WorkInputs, WorkSources};
 use super::selection::{self, Hub};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
@@ -26,6 +28,10 @@ pub(super) struct Subject<'a> {
     pub(super) invalid_envelope: Option<&'static str>,
     /// The objects that are sent to its clusters.
     pub(super) items: Vec<Item<'a>>,
+    /// What the works of clusters were written with, before.
+    pub(super) works: BTreeMap<ClusterName, WorkInputs>,
+    /// The resources and overrides, if some of the overrides read the labels of clusters.
+    pub(super) work_sources: OnceLock<Option<WorkSources>>,
     /// The objects with their overrides, and the clusters for which they were computed.
     pub(super) sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
 }
@@ -43,13 +49,17 @@ impl<'a> Subject<'a> {
             Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
         });
         let mut invalid_envelope = None;
-        let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
-            |(envelope, why)| {
-                findings.push(why.finding(envelope));
-                invalid_envelope = Some(why.reason);
+        let items = match manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour) {
+            Ok(Items { items, refused }) => {
+                findings.extend(refused.iter().map(|one| one.failure.finding(one.envelope)));
+                items
+            }
+            Err(EnvelopeFailure { envelope, failure }) => {
+                findings.push(failure.finding(envelope));
+                invalid_envelope = Some(failure.reason);
                 Vec::new()
-            },
-        );
+            }
+        };
         if selected.as_ref().is_ok_and(Vec::is_empty) {
             let message = format!("{} selects no object of the repo", object.id);
             findings.push(
@@ -67,7 +77,17 @@ impl<'a> Subject<'a> {
             }
             ids
         });
-        Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
+        Self {
+            object,
+            policy,
+            admitted: true,
+            selected,
+            invalid_envelope,
+            items,
+            works: BTreeMap::new(),
+            work_sources: OnceLock::new(),
+            sending: OnceLock::new(),
+        }
     }
 
     /// A placement whose policy cannot be read: what it asks for is not known, so everything stays.
@@ -80,6 +100,8 @@ impl<'a> Subject<'a> {
             selected: Err(Failure { reason: "InvalidPolicy", message }),
             invalid_envelope: None,
             items: Vec::new(),
+            works: BTreeMap::new(),
+            work_sources: OnceLock::new(),
             sending: OnceLock::new(),
         }
     }

@@ -3,6 +3,10 @@
 //! Facts: `docs/semantics/kubefleet-versions.md`; the numbers below are the rows of its table. `main` is the
 //! unreleased code; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly the same.
 
+use std::borrow::Cow;
+
+use serde_json::Value;
+
 use federate_dialect::release::{self, Release, Releases, Since};
 use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
@@ -17,6 +21,9 @@ pub static RELEASES: Releases = Releases {
     newest: &[(1, 2), (2, 2), (3, 1)],
     named: &[("azure", (4, 0)), ("main", (4, 1))],
 };
+
+/// The setting in `federate.yaml`, which is called like the value of the hub agent's Helm chart.
+pub(super) const WEBHOOK_SETTING: &str = "enableWebhook";
 
 /// Changes after the newest release that Azure has.
 const AZURE: Since = &[(4, 0)];
@@ -95,12 +102,23 @@ pub(crate) enum Contradictions {
     Refused,
 }
 
+/// What admission does with operators of property requirements that the scheduler does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownOperators {
+    /// They are admitted, with any number of values. The scheduler fails when it evaluates one.
+    Admitted,
+    /// They are refused.
+    Refused,
+}
+
 /// The rules of a release.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule that a release has or has not")]
 pub struct Behaviour {
     /// The release.
     pub release: Release,
+    /// Whether the hub agent serves its validating webhooks, without which only the schemas refuse objects.
+    pub(crate) has_webhooks: bool,
     pub(crate) envelope_overrides: EnvelopeOverrides,
     pub(crate) run_state: RunState,
     pub(crate) max_concurrency: bool,
@@ -111,6 +129,7 @@ pub struct Behaviour {
     pub(crate) namespace_affinity: bool,
     pub(crate) scope_of_selectors: bool,
     pub(crate) scope_of_selectors_in_v1: bool,
+    pub(crate) v1_has_scopes: bool,
     pub(crate) member_name_label: bool,
     pub(crate) volume_claims: VolumeClaims,
     pub(crate) owned_sets_stay: bool,
@@ -118,6 +137,7 @@ pub struct Behaviour {
     pub(crate) pending_rows_fail: bool,
     pub(crate) empty_pick_fixed: bool,
     pub(crate) contradictions: Contradictions,
+    pub(crate) unknown_operators: UnknownOperators,
     pub(crate) unavailable_period_has_minimum: bool,
     pub(crate) wait_times: WaitTimes,
     pub(crate) external_is_final: bool,
@@ -138,6 +158,7 @@ impl Behaviour {
         let r = release;
         Self {
             release,
+            has_webhooks: true,
             // Row 1, §1
             envelope_overrides: r.pick(MAIN, EnvelopeOverrides::Envelope, EnvelopeOverrides::Content),
             // Row 2
@@ -160,6 +181,8 @@ impl Behaviour {
             // Row 8
             scope_of_selectors: r.has(&[(3, 0)]),
             scope_of_selectors_in_v1: r.has(AZURE),
+            // §2
+            v1_has_scopes: r.has(&[(3, 0)]),
             // Row 9
             member_name_label: r.has(&[(3, 1)]),
             // Row 10
@@ -178,6 +201,7 @@ impl Behaviour {
             empty_pick_fixed: r.has(AZURE),
             // Row 15
             contradictions: r.pick(AZURE, Contradictions::Accepted, Contradictions::Refused),
+            unknown_operators: r.pick(AZURE, UnknownOperators::Admitted, UnknownOperators::Refused),
             // Row 16
             unavailable_period_has_minimum: r.has(MAIN),
             // Row 17
@@ -200,13 +224,22 @@ impl Behaviour {
 
     /// The rules of the release that the configuration names, or of the newest.
     pub(crate) fn configured(config: &Config) -> Self {
-        Self::of(RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest()))
+        let of_release = Self::of(RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest()));
+        let setting = config.dialects.get(NAME).and_then(|settings| settings.get(WEBHOOK_SETTING));
+        Self { has_webhooks: setting.and_then(Value::as_bool).unwrap_or(true), ..of_release }
     }
 
-    /// The same for a repo, with a finding if the name is not known.
-    pub(crate) fn chosen(repo: &Repo) -> (Self, Option<Finding>) {
+    /// The same for a repo, with findings about settings that are not known.
+    pub(crate) fn chosen(repo: &Repo) -> (Self, Vec<Finding>) {
         let (release, unknown) = RELEASES.chosen(repo, NAME);
-        (Self::of(release), unknown)
+        let mut findings = Vec::from_iter(unknown);
+        let setting = repo.config.dialects.get(NAME).and_then(|settings| settings.get(WEBHOOK_SETTING));
+        if setting.is_some_and(|setting| !setting.is_boolean()) {
+            let message = format!("`{WEBHOOK_SETTING}` is true (the default) or false");
+            findings.push(repo.invalid_config(&format!("/dialects/{NAME}/{WEBHOOK_SETTING}"), message));
+        }
+        let has_webhooks = Self::configured(&repo.config).has_webhooks;
+        (Self { has_webhooks, ..Self::of(release) }, findings)
     }
 
     /// The rules in which two releases differ, in words.
@@ -236,21 +269,29 @@ impl Behaviour {
         rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()
     }
 
+    /// The versions in which the API server of the release serves a kind, the preferred one first; `None` for kinds that
+    /// all releases serve alike.
+    fn served_versions(&self, group: &str, kind: &str) -> Option<Vec<&'static str>> {
+        let since = SERVED.iter().find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&kind))?;
+        let alpha = ALPHA.contains(&kind).then_some(ALWAYS);
+        let versions = [("v1beta1", since.v1beta1), ("v1", since.v1), ("v1alpha1", alpha)];
+        let is_served = |since: Option<Since>| since.is_some_and(|since| self.release.has(since));
+        Some(versions.into_iter().filter(|(_, since)| is_served(*since)).map(|(name, _)| name).collect())
+    }
+
+    /// Whether the API server of the release serves a kind in a version.
+    pub(crate) fn serves(&self, group: &str, kind: &str, version: &str) -> bool {
+        self.served_versions(group, kind).is_none_or(|served| served.contains(&version))
+    }
+
     /// Why the API server of the release does not know an object, if it does not (§2).
     pub(crate) fn not_served(&self, object: &Object) -> Option<Finding> {
         let id = &object.id;
         let (group, version) = id.api_version.split_once('/')?;
-        let since = SERVED
-            .iter()
-            .find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&id.kind.as_str()))?;
-        let alpha = ALPHA.contains(&id.kind.as_str()).then_some(ALWAYS);
-        let versions = [("v1beta1", since.v1beta1), ("v1", since.v1), ("v1alpha1", alpha)];
-        let is_served = |since: Option<Since>| since.is_some_and(|since| self.release.has(since));
-        if versions.iter().any(|(name, since)| *name == version && is_served(*since)) {
+        let served = self.served_versions(group, &id.kind)?;
+        if served.contains(&version) {
             return None;
         }
-        let served: Vec<&str> =
-            versions.iter().filter(|(_, since)| is_served(*since)).map(|(name, _)| *name).collect();
         let release = self.release;
         let message = format!("KubeFleet {release} does not serve {} in `{}`", id.kind, id.api_version);
         let help = match served.first() {
@@ -258,6 +299,53 @@ impl Behaviour {
             None => format!("use a later release, which has {}", id.kind),
         };
         Some(Finding::error("not-served", object, message).at("/apiVersion").help(help))
+    }
+}
+
+/// The fields of a placement that the API server drops, because its version of the API does not have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DroppedFields {
+    /// `selectionScope` of selectors and `statusReportingScope`. Where they are dropped, there is no strategy
+    /// `External` either.
+    pub(crate) selection_scope: bool,
+    /// `deleteStrategy` and `reportBackStrategy`.
+    pub(crate) deletion_strategy: bool,
+}
+
+impl DroppedFields {
+    /// Returns the fields that the release drops from this placement.
+    pub(crate) fn of(placement: &Object, behaviour: &Behaviour) -> Self {
+        let is_v1 = placement.id.api_version.ends_with("/v1");
+        Self { selection_scope: is_v1 && !behaviour.v1_has_scopes, deletion_strategy: is_v1 }
+    }
+
+    /// Returns the placement as the API server stores it.
+    pub(crate) fn drop_from<'a>(self, placement: &'a Object) -> Cow<'a, Object> {
+        let mut stored = Cow::Borrowed(placement);
+        for (is_dropped, path, key) in [
+            (self.selection_scope, "/spec", "statusReportingScope"),
+            (self.deletion_strategy, "/spec/strategy", "deleteStrategy"),
+            (self.deletion_strategy, "/spec/strategy", "reportBackStrategy"),
+        ] {
+            let has = |body: &Value| body.pointer(path).is_some_and(|parent| parent.get(key).is_some());
+            if is_dropped && has(&placement.body) {
+                let parent = stored.to_mut().body.pointer_mut(path).and_then(Value::as_object_mut);
+                parent.and_then(|parent| parent.shift_remove(key));
+            }
+        }
+        let scoped = |body: &Value| {
+            let selectors = body.pointer("/spec/resourceSelectors").and_then(Value::as_array);
+            selectors.into_iter().flatten().any(|selector| selector.get("selectionScope").is_some())
+        };
+        if self.selection_scope && scoped(&placement.body) {
+            let selectors = stored.to_mut().body.pointer_mut("/spec/resourceSelectors");
+            for selector in selectors.and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Some(selector) = selector.as_object_mut() {
+                    selector.shift_remove("selectionScope");
+                }
+            }
+        }
+        stored
     }
 }
 

@@ -58,7 +58,8 @@ pub struct Config {
     pub drift: Drift,
     /// Settings of control planes that affect their decisions, by dialect: `version`, the release whose rules decide, and for
     /// Karmada `featureGates`, gates by name, and `unclaimed`: whether an object whose policy is gone is left where it is
-    /// (`Keep`, as Karmada does, the default) or removed (`Remove`).
+    /// (`Keep`, as Karmada does, the default) or removed (`Remove`); for KubeFleet `enableWebhook: false` where the hub agent
+    /// runs without its webhooks, so that only schemas refuse objects.
     pub dialects: BTreeMap<String, Map<String, Value>>,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,

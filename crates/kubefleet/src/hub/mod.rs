@@ -195,6 +195,7 @@ fn remembered(
         obsolete: binding.policy_snapshot != snapshot.name,
         generation: Some(binding.generation),
         resources: released.to(binding),
+        previous_state: binding.previous_state.filter(|_| binding.state == State::Unscheduled),
         deleting: binding.deleting,
         conditions: binding.conditions.clone(),
         ..memory::Binding::new(binding.cluster.clone(), binding.state)

@@ -38,7 +38,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
         Template { per_cluster: per_cluster.then_some(bodies), object }
     };
     let templates = ["x", "y"].map(template);
-    let items = items(&templates.each_ref().map(Selected::Plain), &Behaviour::newest()).unwrap();
+    let items = items(&templates.each_ref().map(Selected::Plain), &Behaviour::newest()).ok().unwrap().items;
     let (overrides, findings) = Overrides::new(rules.iter());
     assert!(findings.is_empty());
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
@@ -95,7 +95,7 @@ fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Va
     let rule = [object(FLEET, "ResourceOverride", Some("a"), "o", &spec)];
     let (overrides, findings) = Overrides::new(rule.iter());
     assert!(findings.is_empty());
-    let items = items(&[Selected::Envelope(&envelope)], &behaviour).unwrap();
+    let items = items(&[Selected::Envelope(&envelope)], &behaviour).ok().unwrap().items;
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
     let member = cluster("m1");
     let sending = Sending::new(&overrides, &placement, items, &[&member]);

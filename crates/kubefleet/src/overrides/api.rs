@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::Labels;
-use federate_kubernetes::schema::{Schema, Shape};
+use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use crate::api::ClusterSelector;
+use super::variables;
+use crate::api::{ClusterSelector, Term};
 
 federate_kubernetes::crd! {
     /// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
@@ -82,7 +83,7 @@ federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct Rule {
         /// The clusters; absent: none.
-        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector"),
+        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector", Shape::Object(&[&[Field::optional("clusterSelectorTerms", Shape::List(0, &Term::SHAPE))]])),
         /// Whether the object is patched or deleted.
         pub override_type: OverrideType = optional("overrideType", Shape::OneOf(&["JSONPatch", "Delete"])),
         /// The changes.
@@ -97,6 +98,20 @@ impl Rule {
         let terms = &selector.cluster_selector_terms;
         terms.is_empty()
             || terms.iter().any(|term| term.label_selector.as_ref().is_some_and(|s| s.matches(labels)))
+    }
+}
+
+impl Rule {
+    /// The keys of the labels of clusters that it reads.
+    pub(super) fn label_keys(&self) -> Vec<String> {
+        let terms = self.cluster_selector.iter().flat_map(|selector| &selector.cluster_selector_terms);
+        let selectors = terms.filter_map(|term| term.label_selector.as_ref());
+        let selected = selectors.flat_map(|selector| {
+            let expressions = selector.match_expressions.iter().map(|requirement| requirement.key.clone());
+            selector.match_labels.keys().cloned().chain(expressions)
+        });
+        let values = self.json_patch_overrides.iter().filter_map(|operation| operation.value.as_ref());
+        selected.chain(values.flat_map(variables::labels)).collect()
     }
 }
 

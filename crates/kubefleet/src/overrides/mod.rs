@@ -13,10 +13,12 @@ use serde_json::Value;
 use super::envelope::GROUP;
 use federate_dialect::OverrideChange;
 use federate_kubernetes::patch::{self, Operation};
+use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
 pub(crate) mod api;
 pub(crate) mod variables;
+pub(crate) mod work;
 
 use api::{ObjectSelector, OverrideSpec, OverrideType, PlacementScope, Rule};
 pub(crate) use variables::Unresolved;
@@ -63,6 +65,11 @@ impl<'a> Override<'a> {
     /// Whether one of its rules matches a cluster.
     pub(crate) fn matches(&self, cluster: &Cluster) -> bool {
         self.spec.policy.override_rules.iter().any(|rule| rule.matches(&cluster.labels))
+    }
+
+    /// The keys of the labels that its rules and variables read.
+    fn label_keys(&self) -> impl Iterator<Item = String> {
+        self.spec.policy.override_rules.iter().flat_map(Rule::label_keys)
     }
 
     fn is_of_cluster(&self) -> bool {
@@ -148,6 +155,67 @@ struct Resolved {
     value: Option<Value>,
 }
 
+/// Takes out the overrides that admission refuses because another one has the same selector: an object has at most one
+/// override of each kind, whatever their placements. The first by name counts as the one that was there first.
+pub(crate) fn refuse_shared_targets<'a>(overrides: &mut Vec<&'a Object>) -> Vec<Finding> {
+    overrides.sort_by_key(|object| (&object.id.kind, &object.id.namespace, &object.id.name));
+    let mut holders: BTreeMap<TargetKey<'a>, &'a Object> = BTreeMap::new();
+    let mut findings = Vec::new();
+    overrides.retain(|object| {
+        let keys = TargetKey::read_all(object);
+        let taken = keys.iter().find_map(|(key, at)| Some((*holders.get(key)?, at)));
+        if let Some((holder, at)) = taken {
+            let message = format!("{} selects an object that {} selects already", object.id, holder.id);
+            let finding = Finding::error("invalid-policy", object, message).at(at.as_str());
+            findings.push(finding.help(format!(
+                "an object has one {} at most: move the rules to {}",
+                object.id.kind, holder.id.name
+            )));
+            return false;
+        }
+        holders.extend(keys.into_iter().map(|(key, _)| (key, *object)));
+        true
+    });
+    findings
+}
+
+/// What admission compares of the selectors of two overrides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TargetKey<'a> {
+    /// The kind and namespace of the override.
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    /// Group, version, kind, name and scope of the selector.
+    selector: [&'a str; 5],
+}
+
+impl<'a> TargetKey<'a> {
+    /// The selectors of an override, each with its place.
+    fn read_all(object: &'a Object) -> Vec<(Self, String)> {
+        let list = match object.id.kind.as_str() {
+            OF_CLUSTER => "clusterResourceSelectors",
+            _ => "resourceSelectors",
+        };
+        let selectors = Cursor::new(&object.body).field("spec").field(list);
+        let key = |selector: Cursor<'a>| {
+            let [group, version, kind, name] =
+                ["group", "version", "kind", "name"].map(|field| selector.field(field).text());
+            // The default is written by the API server.
+            let scope = match selector.field("selectionScope").text() {
+                "NamespaceWithResources" => "",
+                scope => scope,
+            };
+            let key = Self {
+                kind: &object.id.kind,
+                namespace: object.id.namespace.as_deref(),
+                selector: [group, version, kind, name, scope],
+            };
+            (key, selector.pointer().to_owned())
+        };
+        selectors.items().map(key).collect()
+    }
+}
+
 /// The overrides of a repo.
 #[derive(Debug, Default)]
 pub(crate) struct Overrides<'a> {
@@ -185,6 +253,11 @@ impl<'a> Overrides<'a> {
 
     /// The overrides that apply to an object of a placement, in order.
     pub(crate) fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<&Override<'a>> {
+        self.indices_of(placement, object).into_iter().filter_map(|index| self.list.get(index)).collect()
+    }
+
+    /// The same as indices in the list of all overrides.
+    fn indices_of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<usize> {
         let mut indices = self.by_target.get(object).cloned().unwrap_or_default();
         if let Some(namespace) = &object.namespace {
             let namespace = ObjectRef {
@@ -196,8 +269,8 @@ impl<'a> Overrides<'a> {
             indices.extend(self.by_target.get(&namespace).into_iter().flatten());
             indices.sort_unstable();
         }
-        let all = indices.iter().filter_map(|index| self.list.get(*index));
-        all.filter(|one| one.counts_for(placement)).collect()
+        indices.retain(|index| self.list.get(*index).is_some_and(|one| one.counts_for(placement)));
+        indices
     }
 }
 

@@ -5,6 +5,7 @@
 pub(crate) mod api;
 pub(crate) mod budget;
 pub(crate) mod carry;
+pub(crate) mod prospect;
 pub(crate) mod rolling;
 pub(crate) mod row;
 pub mod run;

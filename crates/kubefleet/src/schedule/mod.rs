@@ -58,12 +58,23 @@ pub(super) struct Rows {
     pub(super) current: Vec<Option<Row>>,
     /// The rows of an earlier policy.
     pub(super) obsolete: Vec<Option<Row>>,
+    /// The states of rows that are being removed, which they get back if their cluster is picked again.
+    pub(super) unscheduled: Vec<Option<State>>,
 }
 
 impl Rows {
     /// Returns no rows, for a fleet of that size.
     pub(super) fn none(clusters: usize) -> Self {
-        Self { current: vec![None; clusters], obsolete: vec![None; clusters] }
+        Self { current: vec![None; clusters], obsolete: vec![None; clusters], ..Self::default() }
+    }
+
+    /// The state of each cluster's row once it is picked.
+    fn states_if_picked(&self) -> Vec<State> {
+        let state = |(index, obsolete): (usize, &Option<Row>)| {
+            let unscheduled = || self.unscheduled.get(index).copied().flatten();
+            obsolete.map(|row| row.state).or_else(unscheduled).unwrap_or(State::Scheduled)
+        };
+        self.obsolete.iter().enumerate().map(state).collect()
     }
 
     fn count(rows: &[Option<Row>]) -> usize {
@@ -115,12 +126,12 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
 fn pick_all(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
     let Request { policy, namespace, clusters, now } = *request;
     let mut rejected = eligibility::eligibility(policy, namespace, clusters, now)?;
+    let states = rows.states_if_picked();
     let mut current = rows.current;
-    for ((row, obsolete), refusal) in current.iter_mut().zip(rows.obsolete).zip(&mut rejected) {
+    for ((row, state), refusal) in current.iter_mut().zip(states).zip(&mut rejected) {
         if row.is_some() {
             *refusal = None;
         } else if refusal.is_none() {
-            let state = obsolete.map_or(State::Scheduled, |r| r.state);
             *row = Some(Row { state, scores: Some(Scores::default()) });
         }
     }
@@ -136,6 +147,7 @@ fn pick_fixed(request: &Request<'_>, rows: Rows) -> Outcome {
         let rejected = vec![None; clusters.len()];
         return Outcome { rows: rows.collect(), rejected, fulfilled: true, ..Outcome::default() };
     }
+    let states = rows.states_if_picked();
     let mut outcome =
         Outcome { rejected: vec![None; clusters.len()], rows: rows.current, ..Outcome::default() };
     for name in &policy.cluster_names {
@@ -150,8 +162,8 @@ fn pick_fixed(request: &Request<'_>, rows: Rows) -> Outcome {
         match clusters.get(index).and_then(|c| ineligible(c, now)) {
             Some(why) => *refusal = Some(Rejection::Ineligible(why)),
             None if row.is_none() => {
-                let obsolete = rows.obsolete.get(index).copied().flatten();
-                *row = Some(Row { state: obsolete.map_or(State::Scheduled, |r| r.state), scores: None });
+                let state = states.get(index).copied().unwrap_or(State::Scheduled);
+                *row = Some(Row { state, scores: None });
             }
             None => {}
         }

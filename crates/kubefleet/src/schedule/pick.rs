@@ -66,8 +66,8 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
 
 struct Cycles<'p> {
     rows: Rows,
-    /// The rows of an earlier policy.
-    former: Vec<Option<Row>>,
+    /// The state of each cluster's row once it is picked: a former row gets its state back.
+    states: Vec<State>,
     /// The filter results that hold in every cycle.
     refused: Vec<Option<Rejection>>,
     /// The clusters that pass the filters and have no row, each with its affinity score.
@@ -95,7 +95,7 @@ impl<'p> Cycles<'p> {
             }
         }
         let single = !policy.topology_spread_constraints.is_empty();
-        Ok(Self { former: rows.obsolete.clone(), rows, refused, open, spread, single })
+        Ok(Self { states: rows.states_if_picked(), rows, refused, open, spread, single })
     }
 
     fn run(mut self, mut batch: usize) -> Outcome {
@@ -148,9 +148,8 @@ impl<'p> Cycles<'p> {
 
     /// Makes a row. A former row that is picked again keeps its state.
     fn pick(&mut self, candidate: &Candidate) {
-        let former = self.former.get(candidate.index).copied().flatten();
+        let state = self.states.get(candidate.index).copied().unwrap_or(State::Scheduled);
         if let Some(row) = self.rows.current.get_mut(candidate.index) {
-            let state = former.map_or(State::Scheduled, |r| r.state);
             *row = Some(Row { state, scores: Some(candidate.scores) });
         }
         self.spread.count(candidate.index);

@@ -12,6 +12,7 @@ use crate::version::Behaviour;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Repo;
+use serde_json::Value;
 
 use super::Selected;
 
@@ -26,6 +27,8 @@ pub(crate) struct Hub<'a> {
     custom: BTreeMap<(&'a str, &'a str), Scope>,
     /// The groups of those kinds.
     groups: BTreeSet<&'a str>,
+    /// The served versions of the kinds that the repo defines.
+    versions: BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>,
     services: BTreeSet<(&'a str, &'a str)>,
     /// The rules of the release.
     pub(crate) behaviour: Behaviour,
@@ -59,6 +62,7 @@ impl<'a> Hub<'a> {
             by_namespace: BTreeMap::new(),
             custom: BTreeMap::new(),
             groups: BTreeSet::new(),
+            versions: BTreeMap::new(),
             services: BTreeSet::new(),
             behaviour,
         };
@@ -96,7 +100,12 @@ impl<'a> Hub<'a> {
             "Cluster" => Scope::Cluster,
             _ => return,
         };
-        self.custom.insert((group, definition.text(&["spec", "names", "kind"])), scope);
+        let kind = definition.text(&["spec", "names", "kind"]);
+        self.custom.insert((group, kind), scope);
+        let versions = definition.at(&["spec", "versions"]).and_then(Value::as_array).into_iter().flatten();
+        let served = versions.filter(|version| version.get("served") != Some(&Value::Bool(false)));
+        let names = served.filter_map(|version| version.get("name")?.as_str());
+        self.versions.entry((group, kind)).or_default().extend(names);
         self.groups.insert(group);
     }
 
@@ -104,6 +113,15 @@ impl<'a> Hub<'a> {
     pub(super) fn kind(&self, group: &str, kind: &str) -> Option<Kind> {
         let known = kinds::scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
         known.map(Kind::Of).or_else(|| self.groups.contains(group).then_some(Kind::Unused))
+    }
+
+    /// Whether the API server serves a kind in a version. What is not known is served.
+    pub(super) fn serves(&self, group: &str, kind: &str, version: &str) -> bool {
+        if group == crate::PLACEMENT_GROUP && envelope::is_kind(kind) {
+            return self.behaviour.serves(group, kind, version);
+        }
+        let defined = || self.versions.get(&(group, kind)).map(|served| served.contains(version));
+        kinds::serves(group, kind, version).or_else(defined).unwrap_or(true)
     }
 
     pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = Selected<'a>> {

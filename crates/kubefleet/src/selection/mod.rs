@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::Scope;
+use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::{ImpliedScope, Template};
@@ -137,6 +138,27 @@ impl Failure {
             .at(format!("/spec/resourceSelectors/{}", self.selector))
             .help(self.reason.help())
     }
+}
+
+/// The findings about selectors of a version that the API server does not serve, for which admission refuses the
+/// placement.
+pub(crate) fn refuse_unserved_versions(hub: &Hub<'_>, placement: &Object) -> Vec<Finding> {
+    let selectors = Cursor::new(&placement.body).field("spec").field("resourceSelectors");
+    let unserved = selectors.items().filter_map(|selector| {
+        let [group, version, kind] = ["group", "version", "kind"].map(|field| selector.field(field));
+        if version.text().is_empty() || hub.serves(group.text(), kind.text(), version.text()) {
+            return None;
+        }
+        let api_version = match group.text() {
+            "" => version.text().to_owned(),
+            group => format!("{group}/{}", version.text()),
+        };
+        let message = format!("the API server serves no {} in `{api_version}`", kind.text());
+        let help =
+            "write a version that the API server of the hub serves: `kubectl api-resources` lists them";
+        Some(Finding::error("invalid-policy", placement, message).at(version.pointer()).help(help))
+    });
+    unserved.collect()
 }
 
 /// Returns the selection of a placement, in the control plane's order.

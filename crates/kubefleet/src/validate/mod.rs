@@ -29,9 +29,17 @@ pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
             check_by(rules, object, &schema::PLACEMENT, "invalid-policy")
         }
         "ClusterResourceOverride" => {
-            check_by(overrides::cluster_rules, object, &schema::CLUSTER_OVERRIDE, "invalid-policy")
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+                overrides::cluster_rules(refusals, spec, behaviour);
+            };
+            check_by(rules, object, &schema::CLUSTER_OVERRIDE, "invalid-policy")
         }
-        "ResourceOverride" => check_by(overrides::rules, object, &schema::OVERRIDE, "invalid-policy"),
+        "ResourceOverride" => {
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+                overrides::rules(refusals, spec, behaviour);
+            };
+            check_by(rules, object, &schema::OVERRIDE, "invalid-policy")
+        }
         "MemberCluster" => check_by(member, object, &schema::CLUSTER, "invalid-cluster"),
         "ClusterStagedUpdateRun" | "StagedUpdateRun" => {
             let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| run(refusals, spec, behaviour);
@@ -45,17 +53,20 @@ pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
     }
 }
 
-/// Checks the stages of an update strategy: wait times and maximum concurrency.
+/// The most stages of an update strategy.
+const MAX_STAGES: usize = 31;
+
+/// Checks the stages of an update strategy: their number, their tasks and their maximum concurrency.
 fn stages(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
-    for stage in spec.field("stages").items() {
-        for task in stage.field("afterStageTasks").items() {
-            let wait = task.field("waitTime");
-            if wait.present() && !is_wait_time(wait.text(), behaviour.wait_times) {
-                let message =
-                    format!("`waitTime: {}` is not a duration in hours, minutes and seconds", wait.text());
-                refusals.add(&wait, message, "write it like `1h30m`");
-            }
-        }
+    let stages = spec.field("stages");
+    let count = stages.items().count();
+    if count > MAX_STAGES {
+        let message = format!("a strategy has at most {MAX_STAGES} stages, but there are {count}");
+        refusals.add(&stages, message, "join stages, or split the clusters over several placements");
+    }
+    for stage in stages.items() {
+        check_tasks_before_stage(refusals, &stage.field("beforeStageTasks"));
+        check_tasks_after_stage(refusals, &stage.field("afterStageTasks"), behaviour);
         let most = stage.field("maxConcurrency");
         let refused = behaviour.max_concurrency_starts_at_one
             && Amount::read(most.value()).is_none_or(|amount| match amount {
@@ -66,6 +77,49 @@ fn stages(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour)
             let message = "`maxConcurrency` is neither a number from 1 nor a percentage from 1% to 100%";
             refusals.add(&most, message, "write it like `3` or `25%`");
         }
+    }
+}
+
+/// Checks the tasks before a stage: at most one, which is an `Approval`.
+fn check_tasks_before_stage(refusals: &mut Refusals<'_>, tasks: &Cursor<'_>) {
+    if tasks.items().count() > 1 {
+        refusals.add(tasks, "a stage has at most one task before it", "keep one `type: Approval`");
+    }
+    for task in tasks.items() {
+        let kind = task.field("type");
+        if kind.text() == "TimedWait" {
+            let help = "wait after the stage before: move the task to its `afterStageTasks`";
+            refusals.add(&kind, "a task before a stage must not be a TimedWait", help);
+        }
+        refuse_wait_of_approval(refusals, &task);
+    }
+}
+
+/// Checks the tasks after a stage: at most two; an `Approval` takes no `waitTime`, and a `TimedWait` needs one.
+fn check_tasks_after_stage(refusals: &mut Refusals<'_>, tasks: &Cursor<'_>, behaviour: &Behaviour) {
+    if tasks.items().count() > 2 {
+        let help = "keep one `type: TimedWait` and one `type: Approval`";
+        refusals.add(tasks, "a stage has at most two tasks after it", help);
+    }
+    for task in tasks.items() {
+        let wait = task.field("waitTime");
+        if wait.present() && !is_wait_time(wait.text(), behaviour.wait_times) {
+            let message =
+                format!("`waitTime: {}` is not a duration in hours, minutes and seconds", wait.text());
+            refusals.add(&wait, message, "write it like `1h30m`");
+        }
+        if task.field("type").text() == "TimedWait" && !wait.present() {
+            refusals.add(&task, "a TimedWait must have a `waitTime`", "add e.g. `waitTime: 1h`");
+        }
+        refuse_wait_of_approval(refusals, &task);
+    }
+}
+
+fn refuse_wait_of_approval(refusals: &mut Refusals<'_>, task: &Cursor<'_>) {
+    let wait = task.field("waitTime");
+    if task.field("type").text() == "Approval" && wait.present() {
+        let help = "remove it, or use `type: TimedWait` after the stage";
+        refusals.add(&wait, "an Approval must not have a `waitTime`", help);
     }
 }
 

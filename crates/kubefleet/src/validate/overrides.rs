@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Refusals;
+use crate::Behaviour;
 use crate::overrides::variables;
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::Cursor;
@@ -10,11 +11,14 @@ use federate_kubernetes::schema::Cursor;
 /// The fields of a manifest that no patch may change, including everything below them.
 const FIXED: [&str; 3] = ["kind", "apiVersion", "status"];
 
-pub(super) fn cluster_rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+pub(super) fn cluster_rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     let scope = spec.field("placement").field("scope");
     if scope.text() == "Namespaced" {
         let help = "use the name of a ClusterResourcePlacement, or write a ResourceOverride";
         refusals.add(&scope, "a ClusterResourceOverride does not apply to a ResourcePlacement", help);
+    }
+    if !behaviour.has_webhooks {
+        return;
     }
     let selectors = spec.field("clusterResourceSelectors");
     for selector in selectors.items() {
@@ -29,7 +33,10 @@ pub(super) fn cluster_rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     policy(refusals, &spec.field("policy"));
 }
 
-pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
+    if !behaviour.has_webhooks {
+        return;
+    }
     twice(refusals, &spec.field("resourceSelectors"));
     policy(refusals, &spec.field("policy"));
 }
@@ -45,7 +52,15 @@ fn twice(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
 
 fn policy(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
     for rule in policy.field("overrideRules").items() {
-        for term in rule.field("clusterSelector").field("clusterSelectorTerms").items() {
+        let selector = rule.field("clusterSelector");
+        let terms = selector.field("clusterSelectorTerms");
+        if selector.present() && !terms.present() {
+            let message = "the rule selects every cluster, but the schema requires `clusterSelectorTerms`";
+            let finding =
+                Finding::warning("invalid-override", refusals.object, message).at(selector.pointer());
+            refusals.findings.push(finding.help("write `clusterSelectorTerms: []`"));
+        }
+        for term in terms.items() {
             cluster_term(refusals, &term);
         }
         let patches = rule.field("jsonPatchOverrides");

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::Toleration;
-use super::super::version::Behaviour;
+use super::super::version::{Behaviour, DroppedFields};
 use super::{Refusals, terms};
-use federate_kubernetes::names;
 use federate_kubernetes::schema::Cursor;
+use federate_kubernetes::{Finding, names};
 
 /// The most selectors, and the most clusters by name.
 const MOST: usize = 100;
@@ -19,6 +19,8 @@ const MOST: usize = 100;
 const LONGEST_NAME: usize = 63;
 
 pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
+    let dropped = DroppedFields::of(refusals.object, behaviour);
+    report_dropped_fields(refusals, spec, dropped);
     let selectors = spec.field("resourceSelectors");
     at_most(refusals, &selectors, "selectors");
     for selector in selectors.items() {
@@ -27,19 +29,58 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
             let help = "remove one of them, or write two selectors";
             refusals.add(&labels, "a selector must not have both `name` and `labelSelector`", help);
         }
-        refusals.label_selector(&labels);
-        scope(refusals, &selector.field("selectionScope"), behaviour);
+        if behaviour.has_webhooks {
+            refusals.label_selector(&labels);
+        }
+        if !dropped.selection_scope {
+            scope(refusals, &selector.field("selectionScope"), behaviour);
+        }
     }
-    inside_namespace(refusals, &selectors);
+    if !dropped.selection_scope {
+        inside_namespace(refusals, &selectors);
+    }
     let policy = spec.field("policy");
     match policy.field("placementType").text() {
         "PickFixed" => pick_fixed(refusals, &policy, behaviour),
         "PickN" => pick_n(refusals, &policy),
-        _ => pick_all(refusals, &policy),
+        _ => pick_all(refusals, &policy, behaviour),
     }
-    terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"), behaviour);
-    tolerations(refusals, &policy.field("tolerations"));
+    if behaviour.has_webhooks {
+        terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"), behaviour);
+    }
+    tolerations(refusals, &policy.field("tolerations"), behaviour);
     strategy(refusals, &spec.field("strategy"), behaviour);
+    let kind = spec.field("strategy").field("type");
+    if dropped.selection_scope && kind.text() == "External" {
+        let message = format!(
+            "KubeFleet {} does not know the strategy `External` in `{}`",
+            behaviour.release, refusals.object.id.api_version
+        );
+        refusals.add(&kind, message, "write the placement in `placement.kubernetes-fleet.io/v1beta1`");
+    }
+}
+
+/// Warns about fields that the API server drops.
+fn report_dropped_fields(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, dropped: DroppedFields) {
+    let scopes = spec.field("resourceSelectors");
+    let scopes = scopes.items().map(|selector| selector.field("selectionScope"));
+    let strategy = spec.field("strategy");
+    let of_selection = scopes.chain([spec.field("statusReportingScope")]);
+    let of_deletion = ["deleteStrategy", "reportBackStrategy"].map(|name| strategy.field(name));
+    let fields = of_selection
+        .filter(|_| dropped.selection_scope)
+        .chain(of_deletion.into_iter().filter(|_| dropped.deletion_strategy))
+        .filter(Cursor::present);
+    for field in fields {
+        let name = field.pointer().rsplit('/').next().unwrap_or_default();
+        let message = format!(
+            "`{}` has no field `{name}`: the API server drops it silently",
+            refusals.object.id.api_version
+        );
+        let finding = Finding::warning("ignored-field", refusals.object, message).at(field.pointer());
+        let help = "write the placement in `placement.kubernetes-fleet.io/v1beta1`, or remove the field";
+        refusals.findings.push(finding.help(help.to_owned()));
+    }
 }
 
 /// Checks the scope of a selector. `v1` got the field, and later its last value, after `v1beta1`.
@@ -102,6 +143,9 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Beha
         refusals.add(policy, message, "name a cluster, or remove the placement");
     }
     at_most(refusals, &names, "cluster names");
+    if !behaviour.has_webhooks {
+        return;
+    }
     let mut known = BTreeSet::new();
     for name in names.items() {
         if name.text().len() > LONGEST_NAME {
@@ -121,11 +165,13 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Beha
     }
 }
 
-fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Behaviour) {
     let others = ["clusterNames", "numberOfClusters", "topologySpreadConstraints"];
     excluded(refusals, policy, "PickAll", &others);
     let affinity = policy.field("affinity").field("clusterAffinity");
-    excluded(refusals, &affinity, "PickAll", &["preferredDuringSchedulingIgnoredDuringExecution"]);
+    if behaviour.has_webhooks {
+        excluded(refusals, &affinity, "PickAll", &["preferredDuringSchedulingIgnoredDuringExecution"]);
+    }
 }
 
 fn pick_n(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
@@ -136,7 +182,7 @@ fn pick_n(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
     }
 }
 
-fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
+fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>, behaviour: &Behaviour) {
     let mut known = BTreeSet::new();
     for toleration in list.items() {
         let (key, value) = (toleration.field("key"), toleration.field("value"));
@@ -146,12 +192,15 @@ fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
                 let help = "add the key of the taint, or tolerate all taints with `operator: Exists`";
                 refusals.add(&toleration, "a toleration without key must have operator `Exists`", help);
             }
-        } else {
+        } else if behaviour.has_webhooks {
             refusals.label_key(&key);
         }
         if exists && !value.text().is_empty() {
             let help = "remove `value`, or use `Equal`";
             refusals.add(&value, "a toleration with operator `Exists` must not have a value", help);
+        }
+        if !behaviour.has_webhooks {
+            continue;
         }
         refusals.label_value(&value);
         let defaulted = Toleration::deserialize(toleration.value());
@@ -163,7 +212,7 @@ fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
 
 fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>, behaviour: &Behaviour) {
     let rolling = strategy.field("rollingUpdate");
-    if strategy.field("type").text() == "External" && rolling.present() {
+    if strategy.field("type").text() == "External" && rolling.present() && behaviour.has_webhooks {
         let help = "remove it, or set `type: RollingUpdate`";
         refusals.add(&rolling, "`rollingUpdate` is not allowed with strategy type `External`", help);
     }
@@ -184,7 +233,7 @@ fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>, behaviour: &Beha
     }
     let apply = strategy.field("applyStrategy");
     let config = apply.field("serverSideApplyConfig");
-    if config.present() && apply.field("type").text() != "ServerSideApply" {
+    if config.present() && apply.field("type").text() != "ServerSideApply" && behaviour.has_webhooks {
         let help = "remove it, or set `type: ServerSideApply`";
         refusals.add(&config, "`serverSideApplyConfig` is only allowed with type `ServerSideApply`", help);
     }

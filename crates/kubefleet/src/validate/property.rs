@@ -1,7 +1,7 @@
 //! Names of properties, and requirements on one property that contradict each other.
 //!
-//! Facts: validation splits the name of a resource property at its first `-`, unlike the lookup. Values count
-//! as continuous.
+//! Facts: validation splits the name of a resource property at its first `-`, unlike the lookup, and the whole name
+//! must be a qualified name, so that a resource such as `nvidia.com/gpu` cannot be named. Values count as continuous.
 
 use super::super::properties::{RESOURCES, Usage};
 use federate_kubernetes::quantity::Quantity;
@@ -12,9 +12,9 @@ pub(super) fn invalid_name(name: &str) -> Option<String> {
     if let Some(rest) = name.strip_prefix(RESOURCES) {
         let resource = rest.split_once('-').filter(|(usage, _)| Usage::of(usage).is_some());
         return match resource {
-            Some((_, resource)) => {
-                invalid_key(resource).map(|_| format!("`{resource}` is not the name of a resource"))
-            }
+            Some((_, resource)) => invalid_key(name).map(|_| {
+                format!("`{name}` is not a qualified name: `{resource}` must be a name without a prefix")
+            }),
             None => Some(format!("`{name}` does not start with `total-`, `allocatable-` or `available-`")),
         };
     }
@@ -109,15 +109,19 @@ mod tests {
             "kubernetes-fleet.io/node-count",
             "resources.kubernetes-fleet.io/total-cpu",
             "resources.kubernetes-fleet.io/available-hugepages-2Mi",
-            "resources.kubernetes-fleet.io/allocatable-nvidia.com/gpu",
             "kubernetes.azure.com/vm-sizes/Standard_D8s/count",
             "a",
         ] {
             assert_eq!(invalid_name(good), None, "{good}");
         }
-        for bad in
-            ["", "/", "a//b", "resources.kubernetes-fleet.io/total", "resources.kubernetes-fleet.io/used-cpu"]
-        {
+        for bad in [
+            "",
+            "/",
+            "a//b",
+            "resources.kubernetes-fleet.io/total",
+            "resources.kubernetes-fleet.io/used-cpu",
+            "resources.kubernetes-fleet.io/allocatable-nvidia.com/gpu",
+        ] {
             assert!(invalid_name(bad).is_some(), "{bad}");
         }
     }

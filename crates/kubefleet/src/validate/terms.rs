@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::version::{Behaviour, Contradictions};
+use super::super::version::{Behaviour, Contradictions, UnknownOperators};
 use super::Refusals;
 use super::property::{Bounds, invalid_name};
 use crate::capacity::NODE_COUNT;
@@ -24,7 +24,7 @@ pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>, behav
             refusals.add(&sorter, "a required term must not have a `propertySorter`", help);
         }
         let list = term.field("propertySelector").field("matchExpressions");
-        requirements(refusals, &list, behaviour.contradictions);
+        requirements(refusals, &list, behaviour);
     }
     for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
         let preference = preferred.field("preference");
@@ -57,7 +57,7 @@ const PROPERTIES: [&str; 3] =
     [NODE_COUNT, "kubernetes.azure.com/per-cpu-core-cost", "kubernetes.azure.com/per-gb-memory-cost"];
 
 /// The requirements of one property selector, all of which must hold.
-fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: Contradictions) {
+fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, behaviour: &Behaviour) {
     let mut bounds: BTreeMap<&str, Bounds> = BTreeMap::new();
     for requirement in list.items() {
         let [name, operator, values] = ["name", "operator", "values"].map(|key| requirement.field(key));
@@ -65,10 +65,20 @@ fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: 
         let known = OPERATORS.contains(&operator.text());
         if !known {
             let message = format!("`{}` is not an operator for properties", operator.text());
-            refusals.add(&operator, message, "use Gt, Ge, Lt, Le, Eq or Ne");
+            let help = "use Gt, Ge, Lt, Le, Eq or Ne";
+            match behaviour.unknown_operators {
+                UnknownOperators::Refused => refusals.add(&operator, message, help),
+                UnknownOperators::Admitted => {
+                    let message =
+                        format!("{message}: scheduling fails at the first cluster with these labels");
+                    let finding = Finding::warning("no-effect", refusals.object, message);
+                    refusals.findings.push(finding.at(operator.pointer()).help(help));
+                    continue;
+                }
+            }
         }
         let Some(value) = one_quantity(refusals, &values) else { continue };
-        if contradictions == Contradictions::Refused
+        if behaviour.contradictions == Contradictions::Refused
             && known
             && !bounds.entry(name.text()).or_default().narrow(operator.text(), value)
         {
