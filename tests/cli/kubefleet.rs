@@ -290,3 +290,57 @@ spec: {placementName: shop, stagedRolloutStrategyName: stages, state: Run}
         ran.out
     );
 }
+
+#[test]
+fn evictions_in_the_repo_are_explained() {
+    let eviction = "apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterResourcePlacementEviction
+metadata: {name: leave}
+spec: {placementName: shop, clusterName: a}
+";
+    let budget = "apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterResourcePlacementDisruptionBudget
+metadata: {name: shop}
+spec: {minAvailable: 2}
+";
+    let repo = shop();
+    repo.write("placement.yaml", placed_by("{placementType: PickAll}"));
+    repo.write("eviction.yaml", eviction);
+    let explained = || repo.run("explain ClusterResourcePlacement/shop").code(0).out;
+    let text = explained();
+    let allowed =
+        "leave evicts it from a: Eviction is allowed, no ClusterResourcePlacementDisruptionBudget specified";
+    assert!(text.contains(allowed), "{text}");
+    repo.write("budget.yaml", budget);
+    let text = explained();
+    let blocked = "leave does not evict it from a: Eviction is blocked by specified \
+                   ClusterResourcePlacementDisruptionBudget, availablePlacements: 2, totalPlacements: 2";
+    assert!(text.contains(blocked), "{text}");
+    repo.write("placement.yaml", PLACEMENT);
+    let text = explained();
+    assert!(
+        text.contains("does not evict it from a: Found ClusterResourcePlacement with PickFixed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nodes_of_azure_have_the_properties_of_its_provider() {
+    let sized = "{placementType: PickAll, affinity: {clusterAffinity: {\
+                 requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{propertySelector: {\
+                 matchExpressions: [{name: kubernetes.azure.com/vm-sizes/Standard_D4s_v5/count, operator: Ge, \
+                 values: ['1']}]}}]}}}}";
+    let node = "apiVersion: v1
+kind: Node
+metadata: {name: node-0, labels: {beta.kubernetes.io/instance-type: Standard_D4s_v5}}
+spec: {providerID: 'azure:///subscriptions/s/virtualMachines/0'}
+";
+    let repo = shop();
+    repo.write("placement.yaml", placed_by(sized));
+    repo.write(".live/a/node.yaml", node);
+    repo.write(".live/b/node.yaml", node.replace("azure:///", "kind://"));
+    let plan = repo.run("plan . --observed .live -o json").code(0).json();
+    let row = plan["placements"].as_array().unwrap().iter().find(|row| row["object"]["kind"] == "Namespace");
+    let clusters = row.unwrap()["clusters"].as_array().unwrap();
+    assert_eq!(clusters.iter().map(|placed| &placed["name"]).collect::<Vec<_>>(), ["a"], "{plan}");
+}

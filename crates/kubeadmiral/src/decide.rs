@@ -64,8 +64,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         previous: &'d Previous,
     ) -> Self {
         let row = previous.of(&template.id);
-        let memory = row.map(Memory::of).unwrap_or_default();
+        let mut memory = row.map(Memory::of).unwrap_or_default();
         let last = row.map(|row| last_scheduled(row, &memory)).unwrap_or_default();
+        let estimates = plane
+            .auto_migration(template)
+            .zip(plane.now)
+            .and_then(|(policy, now)| migration::observe_estimates(plane.live, template, &last, policy, now));
+        if let Some(estimates) = &estimates {
+            migration::remember_estimates(&mut memory, estimates);
+        }
         let divisible = config.replicas_of(&template.body).is_some();
         let (applied, unclear_migration) = match Migration::of(template, divisible) {
             Ok(migration) => (migration.map(|migration| migration.text()), None),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef, schema};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, schema};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Claimed, Config, Repo, Role, Template};
 
@@ -22,8 +22,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
-    MemberManager, Migrated, Observation, Placement, PodCounts, Previous, Reads, References, Starter,
-    Subject, Unfollowed, Unschedulable, Variant,
+    MemberManager, Migrated, ObjectScope, Observation, Placement, PodCounts, Previous, Reads, References,
+    Starter, Subject, Unfollowed, Unschedulable, Variant,
 };
 
 mod advice;
@@ -195,8 +195,16 @@ struct KubeAdmiralPlane<'a> {
     snapshot_digest: String,
     served: Served<'a>,
     now: Option<Timestamp>,
+    live: &'a Live,
     implicit: bool,
     findings: Vec<Finding>,
+}
+
+impl KubeAdmiralPlane<'_> {
+    /// How replicas of a template migrate by themselves, by its policy.
+    fn auto_migration(&self, template: &Object) -> Option<&api::AutoMigration> {
+        self.policies.get(&policies::named(template)?)?.spec.auto_migration.as_ref()
+    }
 }
 
 impl<'a> KubeAdmiralPlane<'a> {
@@ -242,6 +250,7 @@ impl<'a> KubeAdmiralPlane<'a> {
             snapshot,
             served: Served::of(templates, clusters),
             now: input.now,
+            live: input.live,
             implicit: input.implicit,
             findings,
         }
@@ -337,7 +346,19 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         let policies = self.policies.policies.values();
         let unknown = policies.flat_map(|policy| advice::without_capacity(policy, self.clusters));
         let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
-        ClusterReads { capacity, ..ClusterReads::default() }
+        let mut reads = ClusterReads { capacity, ..ClusterReads::default() };
+        for template in self.templates.iter().map(|template| &template.object) {
+            if migration::is_counted(&template.id) && self.auto_migration(template).is_some() {
+                reads.add_workload(&template.id);
+                let replica_sets = ObjectScope {
+                    api_version: "apps/v1".to_owned(),
+                    kind: "ReplicaSet".to_owned(),
+                    namespace: template.id.namespace.clone(),
+                };
+                reads.objects.insert(replica_sets);
+            }
+        }
+        reads
     }
 
     fn subjects(&self) -> Vec<Subject> {
@@ -378,7 +399,7 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
     /// Only pods of Deployments are counted.
     fn migrate(&self, object: &ObjectRef, placement: &Placement, pods: &PodCounts, seconds: i64) -> Migrated {
         let config = self.types.get(&object.api_version, &object.kind).filter(|config| config.migrates);
-        let is_counted = (object.api_version.as_str(), object.kind.as_str()) == ("apps/v1", "Deployment");
+        let is_counted = migration::is_counted(object);
         let policy = placement.policy.as_ref().and_then(|policy| self.policies.get(policy));
         let policy = policy.and_then(|policy| policy.spec.auto_migration.as_ref());
         match policy.filter(|_| is_counted && config.is_some()) {

@@ -32,6 +32,7 @@ pub(super) fn explain<'a>(
     let mut steps = steps(plane, subject, &decision);
     if let Some(rollout) = &rollout {
         steps.extend(rollout::sentences(plane, subject, rollout));
+        steps.extend(rollout::evictions(plane, subject, &decision, previous));
     }
     clusters.extend(outcome.into_iter().flat_map(|outcome| &outcome.missing).map(|name| missing(name)));
     Explanation {

@@ -52,6 +52,25 @@ pub struct Leaving {
     pub held_works: usize,
 }
 
+/// How long it takes until a deleted member is gone whose agent answers at once, or never.
+pub(crate) fn time_until_gone(reachable: bool) -> SignedDuration {
+    let deleted = Timestamp::UNIX_EPOCH;
+    let mut member = Leaving::new("", 1, true, deleted);
+    let mut waited = SignedDuration::ZERO;
+    while !member.gone {
+        let now = deleted.saturating_add(waited).unwrap_or(Timestamp::MAX);
+        match member.reconcile(FORCE_DELETE_WAIT, now) {
+            // The Works and the namespace go as soon as nothing holds them.
+            _ if matches!(member.namespace, Namespace::Terminating(_)) => member.lose_namespace(),
+            // The report of the agent is an event.
+            _ if reachable => member.agent(None, now),
+            Next::After(wait) => waited = waited.saturating_add(wait),
+            Next::Event | Next::Error(_) => break,
+        }
+    }
+    waited
+}
+
 /// When the hub reconciles again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -154,5 +173,16 @@ impl Leaving {
     fn collect(&mut self, now: Timestamp) {
         self.held_works = 0;
         self.namespace = Namespace::Terminating(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_does_not_answer_is_forced_to_leave() {
+        assert_eq!(time_until_gone(true), SignedDuration::ZERO);
+        assert_eq!(time_until_gone(false), FORCE_DELETE_WAIT);
     }
 }

@@ -169,7 +169,7 @@ impl Dialect for KubeFleet {
     }
 
     fn properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
-        BTreeMap::from([(capacity::NODE_COUNT.to_owned(), nodes.len().to_string())])
+        capacity::properties(nodes)
     }
 
     fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
@@ -195,7 +195,7 @@ impl Dialect for KubeFleet {
 
     /// The agent confirms that it leaves; without an answer it is forced to.
     fn leaves_after(&self, reachable: bool) -> i64 {
-        if reachable { 0 } else { FORCE_DELETE_WAIT }
+        leave::time_until_gone(reachable).as_secs()
     }
 
     /// A cycle starts when the object is gone.
@@ -223,8 +223,6 @@ impl Dialect for KubeFleet {
 
 /// The seconds after which a cluster without heartbeats is not eligible.
 const HEARTBEAT_TIMEOUT: i64 = 300;
-/// The seconds after which a member that does not answer has left (`--force-delete-wait-time`).
-const FORCE_DELETE_WAIT: i64 = 900;
 
 /// `KubeFleet`'s control plane over one repo.
 struct KubeFleetPlane<'a> {
@@ -273,9 +271,10 @@ impl<'a> KubeFleetPlane<'a> {
         let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
             let object = DroppedFields::of(object, &behaviour).drop_from(object);
-            let unserved = match behaviour.has_webhooks {
-                true => selection::refuse_unserved_versions(&hub, &object),
-                false => Vec::new(),
+            let unserved = if behaviour.has_webhooks {
+                selection::refuse_unserved_versions(&hub, &object)
+            } else {
+                Vec::new()
             };
             let refused = admitted.refuses(&object.id) || !unserved.is_empty();
             plane.findings.extend(unserved);

@@ -37,7 +37,7 @@ fn joined(repo: &Repo, mut rows: Vec<Placement>, owners: &[Share], findings: &mu
     };
     let mut owned: BTreeMap<&ClusterName, usize> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
-        for Placed { name, .. } in row.clusters.iter() {
+        for Placed { name, .. } in &row.clusters {
             let is_owner = row.policy.is_some() && row.policy.as_ref() == owner_before(name);
             if is_owner || !owned.contains_key(name) {
                 owned.insert(name, index);
@@ -48,7 +48,7 @@ fn joined(repo: &Repo, mut rows: Vec<Placement>, owners: &[Share], findings: &mu
         owned.into_iter().map(|(name, index)| (name.clone(), index)).collect();
     for (loser, row) in rows.iter().enumerate() {
         let mut lost: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-        for Placed { name, .. } in row.clusters.iter() {
+        for Placed { name, .. } in &row.clusters {
             if let Some(winner) = owned.get(name).filter(|winner| **winner != loser) {
                 lost.entry(*winner).or_default().push(name);
             }

@@ -320,7 +320,7 @@ impl DroppedFields {
     }
 
     /// Returns the placement as the API server stores it.
-    pub(crate) fn drop_from<'a>(self, placement: &'a Object) -> Cow<'a, Object> {
+    pub(crate) fn drop_from(self, placement: &Object) -> Cow<'_, Object> {
         let mut stored = Cow::Borrowed(placement);
         for (is_dropped, path, key) in [
             (self.selection_scope, "/spec", "statusReportingScope"),

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::api::AutoMigration;
 use super::keys;
 use super::memory::Memory;
-use federate_kubernetes::Object;
+use federate_dialect::{Placed, PlacedClusters};
 use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Live, Object, ObjectRef};
 
 mod pods;
 pub(super) mod scenario;
@@ -140,6 +142,38 @@ pub struct Estimates {
     pub scheduled_replicas: BTreeMap<String, i64>,
 }
 
+/// The estimates by the pods that are known to be in the clusters where a template is placed; `None` where they are not
+/// known.
+pub(super) fn observe_estimates(
+    live: &Live,
+    template: &Object,
+    clusters: &PlacedClusters,
+    policy: &AutoMigration,
+    now: Timestamp,
+) -> Option<Estimates> {
+    let id = &template.id;
+    let namespace = id.namespace.as_deref();
+    if !is_counted(id) {
+        return None;
+    }
+    let mut workloads = BTreeMap::new();
+    for Placed { name: cluster, .. } in clusters {
+        if let Some(deployment) = live.get(cluster, id.group(), &id.kind, namespace, &id.name) {
+            let replica_sets = live.list(cluster, id.group(), "ReplicaSet", namespace);
+            let pods = live.list(cluster, "", "Pod", namespace);
+            let pods = (!replica_sets.is_empty()).then_some(pods);
+            workloads.insert(cluster.as_ref(), Workload { deployment, replica_sets, pods });
+        }
+    }
+    let estimate = estimate(&workloads, policy.threshold()?, now);
+    (!workloads.is_empty() && !estimate.failed).then_some(estimate.estimates)
+}
+
+/// Whether the pods of an object are counted: only those of Deployments are.
+pub(super) fn is_counted(object: &ObjectRef) -> bool {
+    object.api_version == "apps/v1" && object.kind == "Deployment"
+}
+
 /// The text of the auto-migration controller, if any.
 pub(super) fn info(memory: &Memory) -> Option<&str> {
     memory.annotations.get(keys::AUTO_MIGRATION_INFO).map(String::as_str)
@@ -148,6 +182,11 @@ pub(super) fn info(memory: &Memory) -> Option<&str> {
 /// The text of the migration configuration that was in force.
 pub(super) fn applied(memory: &Memory) -> Option<&str> {
     memory.annotations.get(keys::APPLIED_MIGRATION).map(String::as_str)
+}
+
+/// Records the estimates of the auto-migration controller in the memory.
+pub(super) fn remember_estimates(memory: &mut Memory, estimates: &Estimates) {
+    memory.annotations.insert(keys::AUTO_MIGRATION_INFO.to_owned(), estimates.annotation());
 }
 
 /// Records the text of the migration configuration in force in the memory.

@@ -2,7 +2,7 @@
 //! clusters. The controller writes them to the federated object for the scheduler.
 //!
 //! Facts: only pods of the newest `ReplicaSet` of a Deployment count. A pod counts against its cluster if it
-//! has been unschedulable for as long as the policy's threshold.
+//! has been unschedulable for as long as the policy's threshold. Scenarios count replicas instead of pods.
 
 use std::collections::BTreeMap;
 
@@ -46,11 +46,8 @@ pub fn estimate(
     for (cluster, workload) in members {
         let number = |path: &[&str]| workload.deployment.at(path).and_then(Value::as_i64);
         let total = number(&["status", "replicas"]).unwrap_or(0);
-        let mut scheduled = |n: i64| {
-            estimate.estimates.scheduled_replicas.insert((*cluster).to_owned(), n);
-        };
         if total == number(&["status", "readyReplicas"]).unwrap_or(0) {
-            scheduled(total);
+            estimate.estimates.scheduled_replicas.insert((*cluster).to_owned(), total);
             continue;
         }
         let Some(desired) = number(&["spec", "replicas"]) else { continue };
@@ -58,31 +55,39 @@ pub fn estimate(
             estimate.failed = true;
             continue;
         };
-        let counted = Counted::of(&pods, threshold, now);
-        scheduled(counted.scheduled);
-        let there = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-        let capacity = there.max(desired).saturating_sub(counted.stuck);
-        if capacity < desired {
-            estimate.estimates.estimated_capacity.insert((*cluster).to_owned(), capacity.max(0));
-        }
-        estimate.again = [estimate.again, counted.next].into_iter().flatten().min();
+        estimate.add(cluster, desired, PodStates::count(&pods, threshold, now));
     }
     estimate
 }
 
-/// The number of pods by state.
-#[derive(Default)]
-struct Counted {
-    scheduled: i64,
-    /// Pods that have been unschedulable for longer than the threshold.
-    stuck: i64,
-    /// When the next pod exceeds the threshold.
-    next: Option<SignedDuration>,
+impl Estimate {
+    /// Adds a cluster that is to run a number of replicas and has these pods.
+    pub(super) fn add(&mut self, cluster: &str, desired: i64, pods: PodStates) {
+        self.estimates.scheduled_replicas.insert(cluster.to_owned(), pods.scheduled);
+        let capacity = pods.there.max(desired).saturating_sub(pods.stuck);
+        if capacity < desired {
+            self.estimates.estimated_capacity.insert(cluster.to_owned(), capacity.max(0));
+        }
+        self.again = [self.again, pods.next].into_iter().flatten().min();
+    }
 }
 
-impl Counted {
-    fn of(pods: &[&Object], threshold: SignedDuration, now: Timestamp) -> Self {
-        let mut counted = Self::default();
+/// The pods of a workload in one cluster, by state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PodStates {
+    /// The number of all pods.
+    pub(super) there: i64,
+    pub(super) scheduled: i64,
+    /// Pods that have been unschedulable for as long as the threshold.
+    pub(super) stuck: i64,
+    /// When the next pod reaches the threshold.
+    pub(super) next: Option<SignedDuration>,
+}
+
+impl PodStates {
+    fn count(pods: &[&Object], threshold: SignedDuration, now: Timestamp) -> Self {
+        let there = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+        let mut counted = Self { there, ..Self::default() };
         for pod in pods.iter().filter(|pod| !pod.deleting()) {
             let conditions = ClusterCondition::all(&pod.body);
             let Some(condition) = conditions.iter().find(|c| c.kind == "PodScheduled") else { continue };

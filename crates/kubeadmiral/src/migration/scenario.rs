@@ -4,10 +4,11 @@
 //! unschedulable for as long as the policy's threshold. It writes the estimates if they differ from the present ones.
 
 use federate_dialect::{Migrated, Placement, PodCounts};
+use jiff::SignedDuration;
 
-use super::{Estimates, info};
+use super::pods::PodStates;
+use super::{Estimate, Estimates, info, remember_estimates};
 use crate::api::AutoMigration;
-use crate::keys;
 use crate::memory::Memory;
 
 /// The seconds between a change of pods and its reconciliation.
@@ -24,26 +25,29 @@ pub(crate) fn migrate(
     let threshold = threshold.as_secs() + i64::from(threshold.subsec_nanos() > 0);
     let mut memory = Memory::of(placement);
     let before = info(&memory).and_then(|text| Estimates::read(text).ok());
-    let mut estimates = Estimates::default();
+    let mut estimate = Estimate::default();
     let mut migrated = Migrated::default();
     for (cluster, pods) in pods {
-        let stuck = pods.unschedulable.iter().filter(|(since, _)| since + threshold <= seconds);
-        let stuck: i64 = stuck.map(|(_, replicas)| replicas).sum();
-        estimates.scheduled_replicas.insert(cluster.to_string(), pods.scheduled());
-        let ends = pods.unschedulable.iter().map(|(since, _)| since + threshold);
-        let next = ends.filter(|end| *end > seconds).min();
-        migrated.next = migrated.next.into_iter().chain(next).min();
-        if stuck > 0 {
-            let capacity = pods.desired - stuck;
-            estimates.estimated_capacity.insert(cluster.to_string(), capacity);
-            let known = before.as_ref().and_then(|before| before.estimated_capacity.get(cluster.as_ref()));
-            if known != Some(&capacity) {
-                migrated.full.push((cluster.clone(), stuck));
-            }
+        let left = |(since, _): &(i64, i64)| since + threshold - seconds;
+        let stuck = pods.unschedulable.iter().filter(|replicas| left(replicas) <= 0);
+        let next = pods.unschedulable.iter().map(left).filter(|left| *left > 0).min();
+        let states = PodStates {
+            there: pods.desired,
+            scheduled: pods.scheduled(),
+            stuck: stuck.map(|(_, replicas)| replicas).sum(),
+            next: next.map(SignedDuration::from_secs),
+        };
+        estimate.add(cluster, pods.desired, states);
+        let capacity = |estimates: &Estimates| estimates.estimated_capacity.get(cluster.as_ref()).copied();
+        let now = capacity(&estimate.estimates);
+        if now.is_some() && now != before.as_ref().and_then(capacity) {
+            migrated.full.push((cluster.clone(), states.stuck));
         }
     }
+    migrated.next = estimate.again.map(|left| seconds + left.as_secs());
+    let estimates = estimate.estimates;
     if before.as_ref() != Some(&estimates) {
-        memory.annotations.insert(keys::AUTO_MIGRATION_INFO.to_owned(), estimates.annotation());
+        remember_estimates(&mut memory, &estimates);
         let mut row = placement.clone();
         memory.write(&mut row);
         migrated.placement = Some(row);
@@ -58,6 +62,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::keys;
 
     #[test]
     fn replicas_count_after_the_threshold() {

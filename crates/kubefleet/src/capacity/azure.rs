@@ -132,6 +132,12 @@ impl Nodes {
     }
 }
 
+/// Whether a node is a machine of Azure.
+pub(super) fn is_node(node: &Value) -> bool {
+    let provider = at(node, &["spec", "providerID"]).and_then(Value::as_str);
+    provider.is_some_and(|provider| provider.starts_with("azure://"))
+}
+
 fn name(object: &Value) -> &str {
     at(object, &["metadata", "name"]).and_then(Value::as_str).unwrap_or_default()
 }

@@ -142,9 +142,32 @@ pub struct Member {
     status: MemberStatus,
 }
 
-/// The status of the member on the hub.
-pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
-    Member::default().look(seen).status
+/// The status of a member on the hub whose agent has just joined. Clusters of Azure have its property provider, for which
+/// prices are not known.
+fn member_status(seen: &Observed<'_>) -> MemberStatus {
+    let provider = if seen.nodes.iter().any(azure::is_node) {
+        let config = Config { available: true, ..Config::default() };
+        Provider::Azure(Box::new(Azure::new(config)))
+    } else {
+        Provider::BuiltIn
+    };
+    Member::new(provider).look(seen).status
+}
+
+/// The properties of a cluster with these nodes, as its property provider reports them.
+pub(crate) fn properties(nodes: &[Object]) -> BTreeMap<String, String> {
+    let nodes = bodies(nodes);
+    let seen = Observed {
+        now: Timestamp::UNIX_EPOCH,
+        nodes: &nodes,
+        pods: &[],
+        namespaces: &[],
+        ready_status: 200,
+        version: "",
+        join_failure: None,
+    };
+    let properties = member_status(&seen).properties.into_iter();
+    properties.map(|(name, property)| (name, property.value)).collect()
 }
 
 /// The resources of a cluster with these nodes and pods, as the built-in property provider reports them.

@@ -12,12 +12,13 @@ use super::super::rollout::row::{Resources, Row, State};
 use super::super::rollout::{api::is_external, budget};
 use super::super::schedule;
 use super::super::version::ResourceSnapshots;
-use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, waves};
+use super::super::{Behaviour, KubeFleetPlane, NAME, Subject, failover, hub, waves};
 use federate_dialect::Previous;
 use federate_dialect::rollout::{
     EvictionVerdict, NextRound, RollingRound, Rollout, Stage, StagedRollout, Wave,
 };
 use federate_dialect::stages as staged;
+use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
 
@@ -138,6 +139,49 @@ fn eviction(
         available_placements: eviction.available,
         total_placements: available.len(),
     })
+}
+
+/// What becomes of the evictions in the repo, with the bindings of the hub; without these, while every cluster is available.
+pub(super) fn evictions(
+    plane: &KubeFleetPlane<'_>,
+    subject: &Subject<'_>,
+    decision: &Decision<'_, '_>,
+    previous: &Previous,
+) -> Vec<String> {
+    let placement = &subject.object;
+    let others = || plane.input.repo.claimed(NAME, Role::Other);
+    let is_own = |eviction: &&Object| {
+        placement.id.kind == "ClusterResourcePlacement"
+            && eviction.id.kind == "ClusterResourcePlacementEviction"
+            && eviction.text(&["spec", "placementName"]) == placement.id.name
+    };
+    let evictions: Vec<&Object> = others().filter(is_own).collect();
+    if evictions.is_empty() {
+        return Vec::new();
+    }
+    let mut bindings = on_hub(subject, previous);
+    if bindings.is_empty() {
+        let available = |(cluster, _): (&Cluster, schedule::Row)| Binding {
+            conditions: vec![Condition::new("Available", "True", "AllWorkAreAvailable", "")],
+            ..Binding::new(cluster.name.clone(), State::Bound)
+        };
+        bindings = decision.placed().map(available).collect();
+    }
+    let bindings: Vec<hub::Binding> =
+        bindings.iter().map(|binding| hub::Binding::remembered(&placement.id.name, binding)).collect();
+    let is_budget = |object: &&Object| {
+        object.id.kind.ends_with("DisruptionBudget") && object.id.name == placement.id.name
+    };
+    let (budget, now) = (others().find(is_budget), plane.input.now.unwrap_or_default());
+    let sentence = |eviction: &Object| {
+        let evicted =
+            failover::evict(eviction, Some(placement), &bindings, budget, now, &plane.behaviour).ok()?;
+        let last = evicted.conditions.last()?;
+        let cluster = eviction.text(&["spec", "clusterName"]);
+        let outcome = if evicted.deletes.is_some() { "evicts it from" } else { "does not evict it from" };
+        Some(format!("{} {outcome} {cluster}: {}", eviction.id, last.message))
+    };
+    evictions.into_iter().filter_map(sentence).collect()
 }
 
 /// The rollout in sentences.

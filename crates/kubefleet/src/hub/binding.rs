@@ -8,9 +8,9 @@ use federate_kubernetes::{ClusterName, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Behaviour;
 use crate::rollout::row;
 pub use crate::rollout::row::State;
+use crate::{Behaviour, memory};
 
 /// The annotation with the state that an unscheduled row had.
 const PREVIOUS: &str = "kubernetes-fleet.io/previous-binding-state";
@@ -118,6 +118,23 @@ impl Binding {
             decision,
             finalizers: vec![CLEANUP.to_owned()],
             conditions: Vec::new(),
+        }
+    }
+
+    /// Returns a row as a plan remembers it.
+    pub(crate) fn remembered(placement: &str, binding: &memory::Binding) -> Self {
+        Self {
+            name: format!("{placement}-{}", binding.cluster),
+            cluster: binding.cluster.clone(),
+            state: binding.state,
+            previous_state: binding.previous_state,
+            deleting: binding.deleting,
+            generation: binding.generation.unwrap_or_default(),
+            policy_snapshot: String::new(),
+            resource_snapshot: String::new(),
+            decision: Decision::default(),
+            finalizers: Vec::new(),
+            conditions: binding.conditions.clone(),
         }
     }
 
