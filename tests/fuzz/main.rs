@@ -1,6 +1,7 @@
 //! Runs the fuzz targets over seeds and small changes to them, always the same ones and on any toolchain.
 //!
 //! `FUZZ_SEEDS=FOLDER cargo test --test fuzz` writes the seeds there, one folder per target, for libFuzzer.
+//! `FUZZ_CHANGES=N FUZZ_TARGETS=memory,sync cargo test --test fuzz` makes N changes to each seed of these targets.
 
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
@@ -19,7 +20,7 @@ mod targets;
 /// The distance between recorded cases that are seeds.
 const STEP: usize = 60;
 
-/// The number of changes to each seed.
+/// The number of changes to each seed, unless `FUZZ_CHANGES` says otherwise.
 const CHANGES: u64 = 3;
 
 /// Every [`STEP`]th recorded case of each file.
@@ -55,6 +56,10 @@ fn seeds(target: &str, repos: &[String]) -> Vec<Vec<u8>> {
         "kubeconfig" => return seeds::kubeconfigs(),
         "webhook" => return seeds::webhooks(),
         "git" => return seeds::repositories(),
+        "memory" => return seeds::memories(repos.first().map_or(String::new(), |repo| plan_of(repo)).as_str()),
+        "discovery" => return seeds::discoveries(),
+        "lists" => return seeds::lists(),
+        "sync" => return seeds::syncs(),
         "load" | "plan" => repos.to_vec(),
         "yaml" | "observed" => {
             let mut texts: Vec<String> =
@@ -132,7 +137,11 @@ fn changed(seed: &[u8], mut random: u64) -> Vec<u8> {
 fn targets_hold_for_seeds_and_changes_to_them() {
     let repos: Vec<String> = cases().iter().filter_map(repo).collect();
     assert!(repos.len() > 30, "{} recorded repos", repos.len());
-    for (name, target) in targets::TARGETS {
+    let variable = |name: &str| std::env::var(name).ok();
+    let changes = variable("FUZZ_CHANGES").map_or(CHANGES, |text| text.parse().expect("a number"));
+    let chosen = variable("FUZZ_TARGETS");
+    let is_chosen = |name: &str| chosen.as_ref().is_none_or(|names| names.split(',').any(|one| one == name));
+    for (name, target) in targets::TARGETS.into_iter().filter(|(name, _)| is_chosen(name)) {
         let seeds = seeds(name, &repos);
         if let Some(folder) = std::env::var_os("FUZZ_SEEDS") {
             let folder = Path::new(&folder).join(name);
@@ -143,8 +152,8 @@ fn targets_hold_for_seeds_and_changes_to_them() {
         }
         (0..).zip(&seeds).collect::<Vec<(u64, _)>>().par_iter().for_each(|(number, seed)| {
             target(seed);
-            for change in 0..CHANGES {
-                target(&changed(seed, number * CHANGES + change));
+            for change in 0..changes {
+                target(&changed(seed, number * changes + change));
             }
         });
     }

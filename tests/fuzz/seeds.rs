@@ -1,4 +1,4 @@
-//! Seeds of the targets whose inputs are not repos: kubeconfigs, webhooks, git repositories.
+//! Seeds of the targets whose inputs are not repos: kubeconfigs, webhooks, git repositories, answers of API servers, Syncs.
 
 use std::fs;
 
@@ -46,6 +46,94 @@ pub(crate) fn webhooks() -> Vec<Vec<u8>> {
 /// Sections of `targets::git`, put together.
 fn sections(sections: &[&str]) -> Vec<u8> {
     sections.join(BETWEEN).into_bytes()
+}
+
+/// Memories with a plan, with a record, and with parts that are not theirs.
+pub(crate) fn memories(plan: &str) -> Vec<Vec<u8>> {
+    let index =
+        r#"{"digest": "@", "parts": "federate.web.@.0", "generation": "3", "slot": "a", "record": "{}"}"#;
+    let parts = r#"{"digest": "@", "parts": "1", "slot": "b", "generation": "99999999999999999999"}"#;
+    let elsewhere = r#"{"digest": "@", "parts": "../secrets/members federate.web.@.1"}"#;
+    let record = r#"{"spec": "d", "accepted": {"tip": "sha1:a", "branches": {"main": "sha1:a"}, "done": true, "pending": ["m1"]},
+        "rollout": null, "clusters": {"m1": {"revision": "sha1:a", "stale": false}}, "policies": {},
+        "valid_spec": {"source": {"url": "https://git.example.com/r"}, "interval": "1m", "apply": {}, "hub": {}}}"#;
+    [
+        sections(&[index, plan]),
+        sections(&[parts, plan]),
+        sections(&[elsewhere, plan, record]),
+        sections(&[index, "apiVersion: federate.dev/v1alpha1\nkind: Plan\nplacements: []\n", record]),
+        sections(&[index, "={}", "{\"spec\": 1}"]),
+        sections(&[r#"{"digest": "0", "parts": "0"}"#, ""]),
+    ]
+    .to_vec()
+}
+
+/// The groups, kinds, definitions and documents of a server, and some that lead elsewhere.
+pub(crate) fn discoveries() -> Vec<Vec<u8>> {
+    let groups = r#"{"kind": "APIGroupList", "groups": [{"name": "example.com", "versions": [{"groupVersion": "example.com/v1",
+        "version": "v1"}], "preferredVersion": {"groupVersion": "example.com/v1", "version": "v1"}}]}"#;
+    let kinds = r#"{"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [{"name": "widgets", "singularName":
+        "widget", "namespaced": true, "kind": "Widget", "verbs": ["get", "list"], "shortNames": ["wd"]},
+        {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["get"]}]}"#;
+    let definition = r#"{"kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"}, "spec": {"group":
+        "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1",
+        "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type":
+        "object", "properties": {"items": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys":
+        ["name"], "items": {"type": "object"}}}}}}}}]}}"#;
+    let document = r##"{"openapi": "3.0.0", "components": {"schemas": {"w": {"type": "object", "properties": {"spec": {"$ref":
+        "#/components/schemas/w"}}, "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind":
+        "Widget"}]}}}}"##;
+    [
+        sections(&[groups, kinds, definition, document]),
+        sections(&[groups, kinds, "!404\n{}", document]),
+        sections(&[groups, kinds, "!403\n{\"kind\": \"Status\"}", "!301\n"]),
+        sections(&[&groups.replace("example.com/v1", "example.com/../v1"), kinds]),
+        sections(&[groups, &kinds.replace("\"widgets\"", "\"../secrets\""), definition]),
+        sections(&["{\"groups\": 1}", "[]", "null", "{"]),
+    ]
+    .to_vec()
+}
+
+/// Pages of lists.
+pub(crate) fn lists() -> Vec<Vec<u8>> {
+    let pod = r#"{"metadata": {"name": "a", "namespace": "shop", "labels": {"a": "b"}, "managedFields": [{"manager": "federate",
+        "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:containers":
+        {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}}}}]}, "spec": {"nodeName": "n", "containers": [{"name": "c", "resources":
+        {"requests": {"cpu": "100m"}}}]}, "status": {"phase": "Running"}}"#;
+    let node = r#"{"metadata": {"name": "n"}, "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}, "status": {"allocatable":
+        {"cpu": "4", "memory": "16Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}}"#;
+    let page = |items: &str, next: &str| {
+        format!(
+            r#"{{"kind": "PodList", "metadata": {{"resourceVersion": "7", "continue": "{next}"}}, "items": [{items}]}}"#
+        )
+    };
+    [
+        sections(&[&page(pod, "two"), &page(node, "")]),
+        sections(&[&page(&format!("{pod}, {node}"), "")]),
+        sections(&[&page(pod, "two"), "!410\n{\"kind\": \"Status\"}", &page("", "")]),
+        sections(&[&page("{\"metadata\": {\"name\": \"../x\", \"namespace\": \"\"}}", "")]),
+        sections(&["{\"items\": null}", "{\"items\": {}}"]),
+    ]
+    .to_vec()
+}
+
+/// Syncs with all fields, and some that ask for what is not theirs.
+pub(crate) fn syncs() -> Vec<Vec<u8>> {
+    let start = "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {name: web, namespace: shop, generation: 3, uid: u, annotations: {federate.dev/requestedAt: now, federate.dev/approve: 'a,b'}}\nspec:\n  interval: 1m\n  timeout: 90s\n";
+    let source = "  source: {url: 'https://git.example.com/r.git', ref: {branch: main}, path: apps, secretRef: {name: git}, proxySecretRef: {name: proxy}, verify: {mode: HEAD, secretRef: {name: keys}}, ignore: '*.md'}\n";
+    let more = "  kubeConfig: {secretRef: {name: members, key: value}}\n  serviceAccountName: deployer\n  apply: {prune: true, pruneLimit: 20, applySet: shop/web, adopt: IfNoDiff}\n  dependsOn: [{name: base}]\n  drift: {mode: correct}\n  notifications: [{type: slack, address: 'https://hooks.example.com/a', secretRef: {name: slack}}]\n  deletionPolicy: Delete\n  clusters: {names: [m1], labelSelector: {matchLabels: {a: b}}}\n";
+    [
+        format!("{start}{source}{more}"),
+        format!("{start}{source}  serviceAccountName: deployer\n  hub: {{}}\n  apply: {{}}\n  inventory: members\n  failover: true\n"),
+        format!("{start}{source}  commit: {{branch: 'rendered/{{cluster}}', path: out, push: true, message: m}}\n"),
+        format!("{start}{source}{more}").replace("name: git}", "name: ../../victim/secrets/git}"),
+        format!("{start}{source}{more}").replace("https://git", "http://127.0.0.1:80@git"),
+        format!("{start}{}{more}", source.replace("https://git.example.com/r.git", "git@git.example.com:r")),
+        format!("{start}{source}  hub: {{}}\n  withoutImpersonation: true\n  apply: {{}}\n"),
+        format!("{start}{source}{more}  rollout: {{steps: [{{clusters: {{names: [m1]}}, wait: 5m}}]}}\n"),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
 }
 
 /// Repositories with loose objects, with a pack, with tags, links, replaced objects and hostile files.

@@ -10,8 +10,9 @@ use federate_live::{Access, Kubeconfig};
 use federate_repo::source::{Entry, EntryKind};
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
+use federate_sync::hub::{Tenancy, read_sync};
 use federate_sync::listen::{Webhook, hook_path};
-use federate_sync_api::Metadata;
+use federate_sync_api::{Metadata, Sync};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -19,11 +20,14 @@ use sha2::{Digest, Sha256};
 #[path = "git_objects.rs"]
 pub(crate) mod git_objects;
 
+#[path = "servers.rs"]
+pub(crate) mod servers;
+
 /// The name of a target, and its function.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 11] = [
+pub(crate) const TARGETS: [Target; 15] = [
     ("yaml", yaml),
     ("settings", settings),
     ("load", load),
@@ -35,6 +39,10 @@ pub(crate) const TARGETS: [Target; 11] = [
     ("kubeconfig", kubeconfig),
     ("webhook", webhook),
     ("git", git_objects::git),
+    ("memory", servers::memory),
+    ("discovery", servers::discovery),
+    ("lists", servers::lists),
+    ("sync", sync),
 ];
 
 /// The separator between the files of a repo.
@@ -256,4 +264,41 @@ pub(crate) fn webhook(bytes: &[u8]) {
     assert!(!Webhook { headers: &signed, ..webhook }.is_genuine("t0ken2"));
     let sync = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
     assert_eq!(webhook.names(&sync, TOKEN), path == hook_path(TOKEN, &sync));
+}
+
+/// Whether a text can be a name in the path of a request.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_plain) && !text.starts_with('.') && !text.contains("..")
+}
+
+/// A Sync is read or refused. One that is read names objects by names and reaches its source by https or ssh; its clusters are
+/// reached with its own credentials or as an account; and it is the same after it is written and read.
+pub(crate) fn sync(bytes: &[u8]) {
+    let strict = Tenancy { within_namespaces: true, ..Tenancy::default() };
+    for document in federate_yaml::read(bytes).documents {
+        let Ok(loaded) = read_sync(&document.value, &strict) else { continue };
+        let Sync { metadata, spec, .. } = &loaded.sync;
+        for (pointer, name) in loaded.sync.names() {
+            assert!(is_name(name), "{pointer}: {name}");
+        }
+        let url = &spec.source.url;
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        let is_loopback = ["http://127.0.0.1", "http://localhost", "http://[::1]"]
+            .iter()
+            .any(|start| url.starts_with(start));
+        assert!(matches!(scheme, Some("https" | "ssh") | None) || is_loopback, "{url}");
+        assert!(!url.starts_with(['-', '/', '.']) && !url.contains("::") || url.contains("://"), "{url}");
+        assert!(
+            spec.depends_on.iter().all(|on| on.namespace.as_ref().is_none_or(|on| *on == metadata.namespace))
+        );
+        assert!(spec.hub.is_none() || spec.service_account_name.is_some() && spec.kube_config.is_none());
+        assert!(spec.apply.is_none() || spec.service_account_name.is_some() || spec.kube_config.is_some());
+        assert!(!spec.without_impersonation);
+        let (namespace, name) = loaded.sync.apply_set();
+        assert!(is_name(&namespace) && is_name(&name), "{namespace}/{name}");
+        let again = Sync::read(serde_json::to_value(&loaded.sync).unwrap())
+            .unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(again.spec, *spec);
+    }
 }

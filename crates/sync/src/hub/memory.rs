@@ -36,6 +36,59 @@ fn part_name(index: &str, whole: &str, number: usize) -> String {
     format!("{index}.{short}.{number}")
 }
 
+/// The `ConfigMap` that names the parts of a memory. Whoever may edit it chooses its contents.
+pub struct MemoryIndex<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// The object, as the API server has it.
+    pub object: &'i Value,
+}
+
+impl<'i> MemoryIndex<'i> {
+    /// A key of the index. The memory itself has keys without a prefix; plans of former revisions and the status of
+    /// members have keys with one.
+    fn key(&self, prefix: &str, name: &str) -> Option<&'i str> {
+        self.object["data"][format!("{prefix}{name}")].as_str()
+    }
+
+    /// The names of the parts of what has keys with this prefix.
+    fn parts(&self, prefix: &str) -> impl Iterator<Item = &'i str> {
+        self.key(prefix, "parts").unwrap_or_default().split_whitespace()
+    }
+
+    /// Puts the parts together that `find` returns by their names; `None` if there is no memory.
+    ///
+    /// # Errors
+    ///
+    /// What `find` returns, or that the contents are damaged.
+    pub fn read(
+        &self,
+        prefix: &str,
+        mut find: impl FnMut(&str) -> Result<Option<Value>, Error>,
+    ) -> Result<Option<Vec<u8>>, MemoryError> {
+        let Some(wanted) = self.key(prefix, "digest") else { return Ok(None) };
+        let mut packed = Vec::new();
+        for (number, part) in self.parts(prefix).enumerate() {
+            // Whoever may edit the index must not choose what is read with federate's credentials, nor how often.
+            if number >= MAX_PARTS || part != part_name(self.name, wanted, number) {
+                let part = part.escape_debug();
+                return Err(MemoryError::Contents(format!(
+                    "it names `{part}`, which is not its part {number}"
+                )));
+            }
+            let found = find(part)?;
+            let found = found.ok_or_else(|| MemoryError::Contents(format!("its part {part} is gone")))?;
+            let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
+            let bytes = bytes.ok_or_else(|| MemoryError::Contents(format!("its part {part} is empty")))?;
+            packed.extend(bytes.0);
+        }
+        if digest([&*packed]) != wanted {
+            return Err(MemoryError::Contents("its parts were edited".to_owned()));
+        }
+        unpack(&packed).map(Some).map_err(|error| MemoryError::Contents(error.to_string()))
+    }
+}
+
 /// The memory of one Sync.
 pub(super) struct Memory<'h> {
     pub(super) hub: &'h Hub,
@@ -52,7 +105,8 @@ pub(super) struct Memory<'h> {
 }
 
 /// Why a memory cannot be read.
-pub(super) enum MemoryError {
+#[derive(Debug)]
+pub enum MemoryError {
     /// The API server.
     Server(Error),
     /// The contents are damaged.
@@ -96,16 +150,8 @@ impl<'h> Memory<'h> {
         self.index["data"]["record"].as_str()
     }
 
-    /// A key of the index. The memory itself has keys without a prefix; plans of former revisions and the status of
-    /// members have keys with one.
-    fn key(&self, prefix: &str, name: &str) -> Option<&str> {
-        self.index["data"][format!("{prefix}{name}")].as_str()
-    }
-
-    /// The names of the parts of what has keys with this prefix.
-    fn parts(&self, prefix: &str) -> Vec<String> {
-        let listed = self.key(prefix, "parts").unwrap_or_default();
-        listed.split_whitespace().map(str::to_owned).collect()
+    fn index(&self) -> MemoryIndex<'_> {
+        MemoryIndex { name: &self.name, object: &self.index }
     }
 
     /// The names of all parts.
@@ -120,12 +166,13 @@ impl<'h> Memory<'h> {
 
     /// Names the parts of the memory as those of a former plan, too, unless that has some.
     pub(super) fn copy(&mut self, prefix: &str) -> Result<(), Error> {
-        let (Some(digest), None) = (self.key("", "digest"), self.key(prefix, "digest")) else {
+        let index = self.index();
+        let (Some(digest), None) = (index.key("", "digest"), index.key(prefix, "digest")) else {
             return Ok(());
         };
         let data = Map::from_iter([
             (format!("{prefix}digest"), digest.into()),
-            (format!("{prefix}parts"), self.parts("").join(" ").into()),
+            (format!("{prefix}parts"), index.parts("").collect::<Vec<_>>().join(" ").into()),
         ]);
         self.put(data)
     }
@@ -147,33 +194,14 @@ impl<'h> Memory<'h> {
 
     /// The memory, or a former plan; `None` if there is none.
     pub(super) fn read(&self, prefix: &str) -> Result<Option<Vec<u8>>, MemoryError> {
-        let Some(wanted) = self.key(prefix, "digest") else { return Ok(None) };
-        let mut packed = Vec::new();
-        for (number, part) in self.parts(prefix).into_iter().enumerate() {
-            // Whoever may edit the index must not choose what is read with federate's credentials, nor how often.
-            if number >= MAX_PARTS || part != part_name(&self.name, wanted, number) {
-                let part = part.escape_debug();
-                return Err(MemoryError::Contents(format!(
-                    "it names `{part}`, which is not its part {number}"
-                )));
-            }
-            let found = self.hub.find(&self.path(&part))?;
-            let found = found.ok_or_else(|| MemoryError::Contents(format!("its part {part} is gone")))?;
-            let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
-            let bytes = bytes.ok_or_else(|| MemoryError::Contents(format!("its part {part} is empty")))?;
-            packed.extend(bytes.0);
-        }
-        if digest([&*packed]) != wanted {
-            return Err(MemoryError::Contents("its parts were edited".to_owned()));
-        }
-        unpack(&packed).map(Some).map_err(|error| MemoryError::Contents(error.to_string()))
+        self.index().read(prefix, |part| self.hub.find(&self.path(part)))
     }
 
     /// Writes the parts of a memory, and names them; parts of another are removed.
     pub(super) fn write(&mut self, prefix: &str, text: &[u8]) -> Result<(), Error> {
         let packed = pack(text);
         let whole = digest([&*packed]);
-        if self.own && self.key(prefix, "digest") == Some(&whole) {
+        if self.own && self.index().key(prefix, "digest") == Some(&whole) {
             return self.sweep();
         }
         let data = self.store(prefix, &packed, whole)?;

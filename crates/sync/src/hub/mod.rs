@@ -16,6 +16,8 @@ mod watcher;
 
 pub use client::{Error, Hub};
 pub use leader::{Leader, LeaderOptions};
+pub use memory::{MemoryError, MemoryIndex};
+pub use objects::read_sync;
 pub use requests::Request;
 pub use store::HubStateStore;
 pub use tenancy::Tenancy;

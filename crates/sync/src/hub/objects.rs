@@ -31,10 +31,21 @@ pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded,
     let metadata: Metadata = Metadata::of(&object["metadata"])?;
     let Meta { generation, uid, .. } = Meta::of(&object["metadata"]);
     let deleting = object["metadata"]["deletionTimestamp"].is_string().then(|| object.clone());
-    Some(read(object, tenancy).map_err(|message| Invalid { metadata, generation, uid, message, deleting }))
+    Some(read_sync(object, tenancy).map_err(|message| Invalid {
+        metadata,
+        generation,
+        uid,
+        message,
+        deleting,
+    }))
 }
 
-fn read(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
+/// Reads an object of an API server, and checks what it asks for against what the operator permits.
+///
+/// # Errors
+///
+/// What is wrong, with the field.
+pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
