@@ -19,7 +19,7 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let (ran, ()) = run_case(case, |_, _| ());
     let want = &case["expect"];
     let mut got = Map::new();
-    got.insert("placements".into(), ran.plan.placements.iter().map(|p| row(p, want)).collect());
+    got.insert("placements".into(), rows(&ran, want));
     if want.get("manifests").is_some() {
         got.insert("manifests".into(), json!(ran.manifests));
     }
@@ -29,20 +29,43 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
 }
 
-fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran, T) {
+/// What is run of a case, and the plan that it started from.
+struct RanCase {
+    ran: Ran,
+    previous: Plan,
+}
+
+impl std::ops::Deref for RanCase {
+    type Target = Ran;
+
+    fn deref(&self) -> &Ran {
+        &self.ran
+    }
+}
+
+fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (RanCase, T) {
+    let mut previous = previous(case);
     let mut settings = Settings {
         strict_inventory: true,
         // The times in the cases are in the distant past or future.
         now: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
-        previous: Previous::new(previous(case)),
+        previous: Previous::new(previous.clone()),
         live: live(case),
         ..Settings::default()
     };
     if let Some(applied) = case.get("applied") {
-        settings.previous =
-            Previous::new(run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan);
+        previous = run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan;
+        settings.previous = Previous::new(previous.clone());
     }
-    run_with(&case["files"], &settings, config(case), look)
+    let (ran, seen) = run_with(&case["files"], &settings, config(case), look);
+    (RanCase { ran, previous }, seen)
+}
+
+/// The rows of the plan as cases have them.
+fn rows(ran: &RanCase, want: &Value) -> Value {
+    let before =
+        |placement: &Placement| ran.previous.placements.iter().find(|row| row.object == placement.object);
+    ran.plan.placements.iter().map(|placement| row(placement, before(placement), want)).collect()
 }
 
 /// The actions in each cluster, for cases with observed objects.
@@ -66,7 +89,7 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
     let mut got = Map::new();
     for key in want.as_object().expect("a map").keys() {
         let value = match key.as_str() {
-            "placements" => ran.plan.placements.iter().map(|p| row(p, want)).collect(),
+            "placements" => rows(&ran, want),
             "manifests" => sent(&actions),
             "actions" => done(&ran, &actions),
             "update" => json!(actions.iter().any(|(_, _, a)| matches!(a.op, SyncOp::Update(_)))),
@@ -154,7 +177,7 @@ fn config(case: &Value) -> Config {
     config
 }
 
-fn row(placement: &Placement, want: &Value) -> Value {
+fn row(placement: &Placement, before: Option<&Placement>, want: &Value) -> Value {
     let clusters: Map<String, Value> =
         placement.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
     let mut row = json!({"object": placement.object, "clusters": clusters});
@@ -164,7 +187,10 @@ fn row(placement: &Placement, want: &Value) -> Value {
         None if everywhere => row["policy"] = json!("namespace-auto-propagation"),
         None => {}
     }
-    if let Some(unschedulable) = &placement.unschedulable {
+    // The control plane states these in an Event when it schedules; a plan keeps them.
+    let is_event = |reason: &str| ["NoClusterFits", "SchedulingDisabled"].contains(&reason);
+    let acted = before.is_none_or(|before| before.memory.get("trigger") != placement.memory.get("trigger"));
+    if let Some(unschedulable) = placement.unschedulable.as_ref().filter(|u| acted || !is_event(&u.reason)) {
         row["unschedulable"] = json!(unschedulable.reason);
     }
     if !placement.required_by.is_empty() {

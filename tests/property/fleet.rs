@@ -1,5 +1,5 @@
 //! A small fleet: clusters, workloads, how they are divided, and an image that is another in region `r1`;
-//! as the files of a repo in each dialect.
+//! as the files of a repo in each dialect. And what people change in one.
 
 use std::sync::Arc;
 
@@ -21,6 +21,12 @@ pub(crate) struct Fleet {
     /// Which of the dialect's ways to divide is used; 0 gives every cluster all replicas.
     pub(crate) scheduling: usize,
     pub(crate) tolerates: bool,
+    /// Whether the policy is there: what decides about the workloads, or divides them.
+    pub(crate) has_policy: bool,
+    /// Whether the policy states what it would have by default.
+    pub(crate) states_defaults: bool,
+    /// Whether the override cannot be applied.
+    pub(crate) override_fails: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -28,12 +34,44 @@ pub(crate) struct Cluster {
     pub(crate) region: usize,
     pub(crate) pods: u32,
     pub(crate) tainted: bool,
+    /// Whether it has left the inventory. The others keep their names.
+    pub(crate) has_left: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) replicas: u32,
     pub(crate) cpu: bool,
+    /// Whether its labels are not those that the policy selects.
+    pub(crate) is_relabelled: bool,
+}
+
+/// What people change in a repo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A cluster leaves the inventory.
+    RemoveCluster,
+    /// A cluster has the labels of another region.
+    RelabelCluster,
+    /// The policy goes.
+    RemovePolicy,
+    /// A default of the policy is written out.
+    StateDefaults,
+    /// A workload loses the labels by which its policy finds it.
+    RelabelApp,
+    /// The override cannot be applied any more.
+    FailOverride,
+}
+
+impl Change {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::RemoveCluster,
+        Self::RelabelCluster,
+        Self::RemovePolicy,
+        Self::StateDefaults,
+        Self::RelabelApp,
+        Self::FailOverride,
+    ];
 }
 
 const KARMADA: [&str; 4] = [
@@ -53,8 +91,9 @@ const KUBEFLEET: [&str; 4] = [
 /// Any fleet in any dialect.
 pub(crate) fn fleet() -> impl Strategy<Value = Fleet> {
     let cluster = (0usize..3, 0u32..40, prop::bool::weighted(0.2))
-        .prop_map(|(region, pods, tainted)| Cluster { region, pods, tainted });
-    let app = (0u32..30, any::<bool>()).prop_map(|(replicas, cpu)| App { replicas, cpu });
+        .prop_map(|(region, pods, tainted)| Cluster { region, pods, tainted, has_left: false });
+    let app =
+        (0u32..30, any::<bool>()).prop_map(|(replicas, cpu)| App { replicas, cpu, is_relabelled: false });
     (
         prop::sample::select(&DIALECTS[..]),
         prop::collection::vec(cluster, 1..20),
@@ -68,18 +107,40 @@ pub(crate) fn fleet() -> impl Strategy<Value = Fleet> {
             apps,
             scheduling,
             tolerates,
+            has_policy: true,
+            states_defaults: false,
+            override_fails: false,
         })
 }
 
 impl Fleet {
     /// The repo.
     pub(crate) fn files(&self) -> Vec<File> {
-        let clusters =
-            (0..).zip(&self.clusters).map(|(i, c)| file(format!("clusters/{i}"), self.cluster(i, c)));
+        let clusters = (0..)
+            .zip(&self.clusters)
+            .filter(|(_, c)| !c.has_left)
+            .map(|(i, c)| file(format!("clusters/{i}"), self.cluster(i, c)));
         let apps = (0..).zip(&self.apps).map(|(i, a)| file(format!("apps/{i}"), self.app(i, a)));
         let mut files: Vec<File> = clusters.chain(apps).collect();
         files.push(policies(self));
         files
+    }
+
+    /// The fleet after a change; `at` chooses what it is about.
+    pub(crate) fn changed(&self, change: Change, at: usize) -> Self {
+        let mut fleet = self.clone();
+        let (cluster, app) = (at % fleet.clusters.len(), at % fleet.apps.len());
+        match change {
+            Change::RemoveCluster => fleet.clusters[cluster].has_left = true,
+            Change::RelabelCluster => {
+                fleet.clusters[cluster].region = (self.clusters[cluster].region + 1) % 3
+            }
+            Change::RemovePolicy => fleet.has_policy = false,
+            Change::StateDefaults => fleet.states_defaults = true,
+            Change::RelabelApp => fleet.apps[app].is_relabelled = true,
+            Change::FailOverride => fleet.override_fails = true,
+        }
+        fleet
     }
 
     /// Whether the replicas are divided, and not given to every cluster.
@@ -88,7 +149,7 @@ impl Fleet {
     }
 
     fn cluster(&self, index: usize, cluster: &Cluster) -> String {
-        let Cluster { region, pods, tainted } = cluster;
+        let Cluster { region, pods, tainted, .. } = cluster;
         let metadata = format!("name: c{index:02}, labels: {{region: r{region}}}");
         let taints = if *tainted { "[{key: t, effect: NoSchedule}]" } else { "[]" };
         match self.dialect {
@@ -116,31 +177,50 @@ impl Fleet {
         let named = format!("name: a{index}, namespace: shop");
         match self.dialect {
             "kubeadmiral" => {
-                let labels =
-                    "kubeadmiral.io/propagation-policy-name: p, kubeadmiral.io/override-policy-name: o";
+                let policy =
+                    if app.is_relabelled { "" } else { "kubeadmiral.io/propagation-policy-name: p, " };
+                let labels = format!("{policy}kubeadmiral.io/override-policy-name: o");
                 format!(
                     "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{named}, labels: {{{labels}}}}}\nspec: {spec}\n"
                 )
             }
             "kubefed" => self.federated(&named, &spec, app),
-            _ => format!("apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{named}}}\nspec: {spec}\n"),
+            _ => {
+                let tier = if app.is_relabelled { "db" } else { "web" };
+                format!(
+                    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{named}, labels: {{tier: {tier}}}}}\nspec: {spec}\n"
+                )
+            }
+        }
+    }
+
+    /// What an override replaces in the templates.
+    fn overridden(&self) -> &'static str {
+        if self.override_fails {
+            "/spec/template/spec/containers/7/image"
+        } else {
+            "/spec/template/spec/containers/0/image"
         }
     }
 
     /// A federated Deployment, and who divides its replicas.
     fn federated(&self, named: &str, spec: &str, app: &App) -> String {
         let other = (0..).zip(&self.clusters).filter(|(_, c)| c.region == 1).map(|(index, _): (usize, _)| {
-            format!("{{clusterName: c{index:02}, clusterOverrides: [{{path: /spec/template/spec/containers/0/image, value: {REGISTRY}/nginx}}]}}")
+            format!(
+                "{{clusterName: c{index:02}, clusterOverrides: [{{path: {}, value: {REGISTRY}/nginx}}]}}",
+                self.overridden()
+            )
         });
         let overrides: Vec<String> = other.collect();
         let mut text = format!(
             "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedDeployment\nmetadata: {{{named}}}\nspec:\n  template: {{spec: {spec}}}\n  placement: {{clusterSelector: {{}}}}\n  overrides: [{}]\n",
             overrides.join(", ")
         );
-        if self.divides() {
+        if self.divides() && self.has_policy {
+            let defaults = if self.states_defaults { "rebalance: false, " } else { "" };
             let weights = ["", "'*': {weight: 1}", "'*': {weight: 1}, c00: {weight: 3}", "c00: {weight: 1}"];
             text.push_str(&format!(
-                "---\napiVersion: scheduling.kubefed.io/v1alpha1\nkind: ReplicaSchedulingPreference\nmetadata: {{{named}}}\nspec: {{targetKind: FederatedDeployment, totalReplicas: {}, clusters: {{{}}}}}\n",
+                "---\napiVersion: scheduling.kubefed.io/v1alpha1\nkind: ReplicaSchedulingPreference\nmetadata: {{{named}}}\nspec: {{{defaults}targetKind: FederatedDeployment, totalReplicas: {}, clusters: {{{}}}}}\n",
                 app.replicas, weights[self.scheduling]
             ));
         }
@@ -148,37 +228,68 @@ impl Fleet {
     }
 }
 
-/// The policies, as one file.
+/// The policies and overrides, as one file.
 fn policies(fleet: &Fleet) -> File {
     let tolerations = if fleet.tolerates { "[{operator: Exists}]" } else { "[]" };
-    let text = match fleet.dialect {
-        "karmada" => format!(
-            "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement:\n    clusterTolerations: {tolerations}\n    replicaScheduling: {}\n---\napiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  overrideRules:\n  - targetCluster: {{fieldSelector: {{matchExpressions: [{{key: region, operator: In, values: [r1]}}]}}}}\n    overriders: {{imageOverrider: [{{component: Registry, operator: replace, value: {REGISTRY}}}]}}\n",
-            KARMADA[fleet.scheduling]
-        ),
+    let path = fleet.overridden();
+    let stated = |defaults: &'static str| if fleet.states_defaults { defaults } else { "" };
+    let (policy, rest) = match fleet.dialect {
+        "karmada" => {
+            let overrider = if fleet.override_fails {
+                format!("plaintext: [{{path: {path}, operator: replace, value: {REGISTRY}/nginx}}]")
+            } else {
+                format!("imageOverrider: [{{component: Registry, operator: replace, value: {REGISTRY}}}]")
+            };
+            (
+                format!(
+                    "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  {}resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, labelSelector: {{matchLabels: {{tier: web}}}}}}]\n  placement:\n    clusterTolerations: {tolerations}\n    replicaScheduling: {}\n",
+                    stated("priority: 0\n  propagateDeps: false\n  conflictResolution: Abort\n  schedulerName: default-scheduler\n  "),
+                    KARMADA[fleet.scheduling]
+                ),
+                format!(
+                    "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  overrideRules:\n  - targetCluster: {{fieldSelector: {{matchExpressions: [{{key: region, operator: In, values: [r1]}}]}}}}\n    overriders: {{{overrider}}}\n"
+                ),
+            )
+        }
         "kubeadmiral" => {
             let mode = if fleet.divides() { "Divide" } else { "Duplicate" };
             let weighed = (0..fleet.clusters.len())
                 .map(|i| format!("{{cluster: c{i:02}, preferences: {{weight: {}}}}}", 1 + i % fleet.scheduling.max(1)));
             let weighed: Vec<String> = weighed.filter(|_| fleet.divides()).collect();
-            format!(
-                "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec: {{schedulingMode: {mode}, tolerations: {tolerations}, placement: [{}]}}\n---\napiVersion: core.kubeadmiral.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  overrideRules:\n  - targetClusters: {{clusterSelector: {{region: r1}}}}\n    overriders: {{jsonpatch: [{{operator: replace, path: /spec/template/spec/containers/0/image, value: {REGISTRY}/nginx}}]}}\n",
-                weighed.join(", ")
+            (
+                format!(
+                    "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec: {{{}schedulingMode: {mode}, tolerations: {tolerations}, placement: [{}]}}\n",
+                    stated("disableFollowerScheduling: false, "),
+                    weighed.join(", ")
+                ),
+                format!(
+                    "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  overrideRules:\n  - targetClusters: {{clusterSelector: {{region: r1}}}}\n    overriders: {{jsonpatch: [{{operator: replace, path: {path}, value: {REGISTRY}/nginx}}]}}\n"
+                ),
             )
         }
-        "kubefed" => "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedNamespace\nmetadata: {name: shop, namespace: shop}\nspec: {placement: {clusterSelector: {}}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n".to_owned(),
+        "kubefed" => (
+            String::new(),
+            "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedNamespace\nmetadata: {name: shop, namespace: shop}\nspec: {placement: {clusterSelector: {}}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n".to_owned(),
+        ),
         _ => {
             let policy = KUBEFLEET[fleet.scheduling];
             let apps: Vec<String> = (0..fleet.apps.len())
                 .map(|i| format!("{{group: apps, version: v1, kind: Deployment, name: a{i}}}"))
                 .collect();
-            format!(
-                "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p}}\nspec:\n  resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop}}]\n  policy: {{{policy}, tolerations: {tolerations}}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shop}}\n---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ResourceOverride\nmetadata: {{name: o, namespace: shop}}\nspec:\n  resourceSelectors: [{}]\n  policy:\n    overrideRules:\n    - clusterSelector: {{clusterSelectorTerms: [{{labelSelector: {{matchLabels: {{region: r1}}}}}}]}}\n      jsonPatchOverrides: [{{op: replace, path: /spec/template/spec/containers/0/image, value: {REGISTRY}/nginx}}]\n",
-                apps.join(", ")
+            (
+                format!(
+                    "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p}}\nspec:\n  {}resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop}}]\n  policy: {{{policy}, tolerations: {tolerations}}}\n",
+                    stated("revisionHistoryLimit: 10\n  "),
+                ),
+                format!(
+                    "apiVersion: v1\nkind: Namespace\nmetadata: {{name: shop}}\n---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ResourceOverride\nmetadata: {{name: o, namespace: shop}}\nspec:\n  resourceSelectors: [{}]\n  policy:\n    overrideRules:\n    - clusterSelector: {{clusterSelectorTerms: [{{labelSelector: {{matchLabels: {{region: r1}}}}}}]}}\n      jsonPatchOverrides: [{{op: replace, path: {path}, value: {REGISTRY}/nginx}}]\n",
+                    apps.join(", ")
+                ),
             )
         }
     };
-    file("policy".to_owned(), text)
+    let policy = Some(policy).filter(|policy| fleet.has_policy && !policy.is_empty());
+    file("policy".to_owned(), policy.into_iter().chain([rest]).collect::<Vec<_>>().join("---\n"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "its callers make the path for it")]

@@ -22,9 +22,10 @@ use federate_session::{Options, Session};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use fleet::{REGISTRY, fleet};
+use fleet::{Change, REGISTRY, fleet};
 
 mod fleet;
+mod recorded;
 
 /// The plan and every cluster's manifests, as one text.
 struct Answer {
@@ -53,13 +54,17 @@ fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
     Answer { plan: session.plan().clone(), text, findings }
 }
 
-/// A plan without the reason that `KubeAdmiral` states only when it schedules, as the recorded cases show. Its finding
-/// is in every run.
-fn said_once(mut plan: federate_dialect::Plan) -> federate_dialect::Plan {
-    for row in plan.placements.iter_mut().filter(|row| row.dialect == "kubeadmiral") {
-        row.unschedulable.take_if(|unschedulable| unschedulable.reason == "NoClusterFits");
-    }
-    plan
+/// A session, whose findings may be errors.
+fn open(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
+    Session::of_files(files, Config::default(), Options { previous, ..Options::new(DIALECTS) })
+}
+
+/// The clusters of each object with their replicas.
+fn clusters(plan: &federate_dialect::Plan) -> Vec<(String, Vec<(String, Option<i64>)>)> {
+    let placed = |row: &federate_dialect::Placement| {
+        row.clusters.iter().map(|placed| (placed.name.to_string(), placed.replicas)).collect()
+    };
+    plan.placements.iter().map(|row| (row.object.to_string(), placed(row))).collect()
 }
 
 proptest! {
@@ -83,10 +88,39 @@ proptest! {
     fn a_plan_of_a_plan_is_that_plan(fleet in fleet()) {
         let first = answer(fleet.files(), Default::default());
         let second = answer(fleet.files(), first.plan.clone());
-        prop_assert_eq!(said_once(first.plan.clone()), said_once(second.plan));
+        prop_assert_eq!(&first.plan, &second.plan);
+        prop_assert_eq!(&first.text, &second.text);
         prop_assert_eq!(&first.findings, &second.findings);
         let read = federate_engine::previous::read(federate_engine::previous::write(&first.plan).as_bytes()).unwrap();
         prop_assert_eq!(first.plan, read);
+    }
+
+    #[test]
+    fn a_plan_after_a_change_is_final(
+        fleet in fleet(),
+        changes in prop::collection::vec((prop::sample::select(&Change::ALL[..]), 0usize..100), 1..4),
+    ) {
+        let mut fleet = fleet;
+        let mut plan = open(fleet.files(), Default::default()).plan().clone();
+        for (change, at) in changes {
+            fleet = fleet.changed(change, at);
+            let session = open(fleet.files(), plan.clone());
+            let next = session.plan().clone();
+            let again = open(fleet.files(), next.clone());
+            prop_assert_eq!(&next, again.plan(), "{:?}", change);
+            prop_assert_eq!(session.findings(), again.findings(), "{:?}", change);
+            // What waits for a policy stays as it is, but nothing is rendered for a cluster that has left.
+            let left = |name: &str| fleet.clusters[name[1..].parse::<usize>().unwrap()].has_left;
+            let scheduled = next.placements.iter().filter(|row| row.unschedulable.is_none());
+            let stays = scheduled.flat_map(|row| &row.clusters).find(|placed| left(&placed.name));
+            prop_assert!(stays.is_none(), "{:?} on a cluster that has left after {:?}", stays, change);
+            let sent = session.rendering().manifests.iter().flat_map(|manifest| manifest.clusters.iter());
+            prop_assert!(!sent.into_iter().any(|name| left(name)), "rendered for a cluster that has left");
+            if change == Change::StateDefaults {
+                prop_assert_eq!(clusters(&plan), clusters(&next));
+            }
+            plan = next;
+        }
     }
 
     #[test]

@@ -36,6 +36,15 @@ pub(super) struct Decision<'d, 'a> {
     key: String,
 }
 
+/// What is decided about a template.
+pub(super) struct TemplateDecision {
+    pub(super) placement: Placement,
+    /// Whether the scheduler did not act because nothing has changed for it.
+    pub(super) stays: bool,
+    /// Whether the scheduler acted.
+    pub(super) acts: bool,
+}
+
 /// The scheduler's answer.
 struct Answer {
     clusters: PlacedClusters,
@@ -115,8 +124,24 @@ impl<'d, 'a> Decision<'d, 'a> {
         self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
 
-    /// Decides. The flag says whether the scheduler did not act because nothing has changed for it.
-    pub(super) fn place(&self, trace: Option<&mut Trace>) -> (Placement, bool) {
+    /// Decides, and lets the scheduler look again after it has acted: with four or more clusters it usually notes then that it
+    /// defers a change (see [`trigger`]). A plan of the plan finds the same.
+    pub(super) fn place_until_stable(&self) -> TemplateDecision {
+        let mut decided = self.place(None);
+        let mut memory = Memory::of(&decided.placement);
+        let policy = self.named().and_then(|id| self.plane.policies.get(&id));
+        if let Some(state) = memory.trigger.as_ref().filter(|_| decided.acts && memory.pending.is_none())
+            && let seen = (state, &self.plane.snapshot)
+            && let Verdict::Stay(deferred) = trigger::compare(Some(seen), seen, policy.map(|p| &p.spec))
+        {
+            memory.deferred = deferred;
+            memory.write(&mut decided.placement);
+        }
+        decided
+    }
+
+    /// Decides once.
+    pub(super) fn place(&self, trace: Option<&mut Trace>) -> TemplateDecision {
         let id = self.named();
         let pending = self.pending();
         let answer = match pending {
@@ -126,6 +151,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         };
         let mut placement = Placement::new(NAME, self.template.id.clone(), id);
         let mut memory = self.remembering(&answer);
+        let acts = !answer.stays && !answer.fails && pending != Some(Pending::Overrides);
         let scheduling_fails = answer.fails && pending == Some(Pending::Scheduler);
         let moves = answer.clusters != self.last;
         placement.clusters = answer.clusters;
@@ -142,7 +168,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             None => {}
         }
         memory.write(&mut placement);
-        (placement, answer.stays)
+        TemplateDecision { placement, stays: answer.stays, acts }
     }
 
     /// The controller that has to act: all of them after a change of the template.
@@ -220,11 +246,16 @@ impl<'d, 'a> Decision<'d, 'a> {
             return self.fail(problem("SchedulingProfileNotFound", message));
         }
         let now = self.state(policy);
-        let verdict =
-            trigger::compare(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
+        let verdict = trigger::compare(
+            self.remembered.as_ref().map(|(state, clusters)| (state, clusters)),
+            (&now, &self.plane.snapshot),
+            policy.map(|p| &p.spec),
+        );
         let disabled = self.disabled();
         match verdict {
-            Verdict::Stay(deferred) => Answer { deferred, stays: true, ..self.stay(Self::unwanted(policy)) },
+            Verdict::Stay(deferred) => {
+                Answer { deferred, stays: true, ..self.stay(disabled.or_else(|| Self::unwanted(policy))) }
+            }
             Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
             Verdict::Schedule => self.schedule(policy, plugins, &now, trace),
         }
@@ -418,6 +449,7 @@ pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
     }
     let mut memory = Memory::of(placement);
     memory.scheduled.get_or_insert_with(|| placement.clusters.clone());
+    memory.held.retain(|held| !extra.iter().any(|placed| placed.name == *held));
     memory.write(placement);
     placement.clusters.extend(extra);
 }

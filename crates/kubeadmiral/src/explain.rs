@@ -18,11 +18,10 @@ pub(super) fn explain(
     let placement = placed.filter(|p| p.dialect == NAME)?.clone();
     let config = plane.types.get(&template.id.api_version, &template.id.kind);
     let mut trace = Trace::new(plane.clusters.len());
-    if let Some(config) = config {
-        Decision::new(plane, template, config, previous).place(Some(&mut trace));
-    }
+    let decide = |config| Decision::new(plane, template, config, previous).place(Some(&mut trace));
+    let stays = config.map(decide).is_some_and(|decided| decided.stays);
     let deferred = Memory::of(&placement).deferred;
-    if !deferred.is_empty() {
+    if stays && !deferred.is_empty() {
         trace.steps.push(format!("it is not scheduled again although something changed: {deferred}"));
     }
     Some(Explanation {

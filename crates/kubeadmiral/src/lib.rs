@@ -61,7 +61,7 @@ mod types;
 mod validate;
 
 use api::Resources;
-use decide::Decision;
+use decide::{Decision, TemplateDecision};
 use memory::Memory;
 use namespaces::Namespaces;
 use overrides::{OverridePolicy, OverrideSpec};
@@ -286,13 +286,13 @@ impl<'a> KubeAdmiralPlane<'a> {
         };
         let decision = Decision::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
-        let (mut placement, stays) = decision.place(None);
-        if stays && !self.namespaces.goes_to_every_cluster(template) {
+        let TemplateDecision { mut placement, stays, .. } = decision.place_until_stable();
+        // The scheduler states it once, in an Event. A plan says why the object runs nowhere for as long as it does.
+        let remaining = decision.remaining_problem(&placement);
+        if stays && remaining.is_none() && !self.namespaces.goes_to_every_cluster(template) {
             decided.depends = Depends::Placed;
         }
-        decided
-            .findings
-            .extend(decision.remaining_problem(&placement).map(|why| advice::unschedulable(template, &why)));
+        placement.unschedulable = placement.unschedulable.or(remaining);
         if self.namespaces.goes_to_every_cluster(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;

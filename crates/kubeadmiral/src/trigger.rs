@@ -278,7 +278,7 @@ pub(super) enum Verdict {
 
 /// Compares the inputs of the last decision with the current ones.
 pub(super) fn compare(
-    was: Option<&(State, Clusters)>,
+    was: Option<(&State, &Clusters)>,
     now: (&State, &Clusters),
     policy: Option<&PolicySpec>,
 ) -> Verdict {

@@ -1,6 +1,8 @@
 //! The decision about one federated object: whether a controller acts on it, which clusters its own placement,
 //! its namespace's and the scheduler select, and the replicas.
 
+use std::collections::BTreeMap;
+
 use super::division::Trace;
 use super::federated::Federated;
 use super::memory::Memory;
@@ -9,7 +11,7 @@ use super::preference::{self, Preference, Schedule};
 use super::{KubeFedPlane, NAME, manifest, placement};
 use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::kinds::Scope;
-use federate_kubernetes::{Cluster, Finding, ObjectRef, Origin, finding};
+use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef, Origin, finding};
 
 /// The reason for an invalid selector. The control plane then does nothing.
 pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
@@ -37,6 +39,14 @@ impl Refusal {
     }
 }
 
+/// The replicas that run in the clusters of a row.
+fn running_replicas(row: &Placement) -> BTreeMap<ClusterName, i64> {
+    let mut running = Memory::of(row).running;
+    let sent = row.clusters.iter().filter_map(|placed| Some((placed.name.clone(), placed.replicas?)));
+    running.extend(sent);
+    running
+}
+
 /// A decision with what explains it.
 pub(super) struct Decision<'d, 'a> {
     pub federated: &'d Federated<'a>,
@@ -50,6 +60,8 @@ pub(super) struct Decision<'d, 'a> {
     pub refusal: Option<Refusal>,
     /// What a preference has written, if none decides now: it stays until something else is written.
     written: Option<Schedule>,
+    /// The replicas that run in clusters by the previous plan.
+    running: BTreeMap<ClusterName, i64>,
     /// The clusters of an object whose type is not propagated: it stays there as it is.
     frozen: PlacedClusters,
 }
@@ -62,6 +74,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         previous: &Previous,
         trace: &mut Trace,
     ) -> Self {
+        let before = previous.of(&federated.target).filter(|row| row.dialect == NAME);
         let mut decision = Self {
             federated,
             preference: None,
@@ -69,9 +82,9 @@ impl<'d, 'a> Decision<'d, 'a> {
             namespace: None,
             refusal: inactive(plane, federated),
             written: None,
+            running: before.map(running_replicas).unwrap_or_default(),
             frozen: PlacedClusters::default(),
         };
-        let before = previous.of(&federated.target).filter(|row| row.dialect == NAME);
         if decision.is_disabled() {
             decision.frozen = before.map(|row| row.clusters.clone()).unwrap_or_default();
         }
@@ -172,7 +185,13 @@ impl<'d, 'a> Decision<'d, 'a> {
         let written =
             if self.is_disabled() { self.written.clone() } else { schedule.or_else(|| self.kept()) };
         if written.is_some() {
-            Memory { written, ..Memory::default() }.write(&mut row);
+            let unsent =
+                row.clusters.iter().filter(|placed| self.schedule().is_some() && placed.replicas.is_none());
+            let running = unsent.filter_map(|placed| {
+                let replicas = self.running.get(&placed.name)?;
+                Some((placed.name.clone(), *replicas))
+            });
+            Memory { written, running: running.collect(), ..Memory::default() }.write(&mut row);
         }
         row.unschedulable = self
             .refusal

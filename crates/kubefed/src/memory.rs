@@ -15,6 +15,9 @@ pub(super) struct Memory {
     /// The clusters and replicas that a preference has written into the federated object.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub written: Option<BTreeMap<ClusterName, i64>>,
+    /// The replicas that run where overrides fail: nothing is sent there, and the object stays as it is.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub running: BTreeMap<ClusterName, i64>,
     /// The share of each ready cluster in a Job.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub job: Option<BTreeMap<ClusterName, JobShare>>,
@@ -112,6 +115,7 @@ mod tests {
         };
         let form = json!({
             "written": {"a": 2, "b": 0},
+            "running": {"b": 1},
             "job": {"a": {"parallelism": 2, "completions": 3}, "b": {"parallelism": null}},
             "recordStatus": {"domain": "example.com", "dns": [
                 {"cluster": "a", "loadBalancer": {}, "region": "eu", "zones": []},

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::memory::Memory;
 use federate_dialect::Placement;
 use federate_kubernetes::object::at;
 use federate_kubernetes::selector::LabelSelector;
@@ -49,7 +50,8 @@ impl Observer<'_> {
         if !self.live.knows(cluster) {
             let placed = self.previous.and_then(|p| p.clusters.named(cluster));
             let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
-            let current = placed.and_then(|p| p.replicas).or(withdrawn.then_some(0));
+            let running = || Memory::of(self.previous?).running.get(cluster).copied();
+            let current = placed.and_then(|p| p.replicas.or_else(running)).or(withdrawn.then_some(0));
             return Observed {
                 exists: placed.is_some() || withdrawn,
                 wanted: current.unwrap_or(0),

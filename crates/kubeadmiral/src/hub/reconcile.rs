@@ -43,7 +43,7 @@ pub fn reconcile(input: Input<'_>, federated: &Object) -> Option<Reconciled> {
         return Some(Reconciled { written: None, scheduled: false });
     };
     let decision = Decision::new(&plane, template, config, &previous);
-    let (placement, _) = decision.place(None);
+    let placement = decision.place(None).placement;
     let memory = Memory::of(&placement);
     let before = previous.of(&template.id).and_then(|row| Memory::of(row).trigger);
     let scheduled = memory.trigger != before;
