@@ -35,6 +35,8 @@ pub(super) struct Builder<'a> {
     depth: usize,
     /// Whether the last error can be repaired with spaces.
     lacks_spaces: bool,
+    /// Whether integers above [`i64::MAX`] stay integers.
+    large_integers: bool,
 }
 
 /// The next item of a text.
@@ -72,7 +74,13 @@ impl<'a> Builder<'a> {
             at_items: false,
             depth: 0,
             lacks_spaces: false,
+            large_integers: false,
         }
+    }
+
+    /// Keeps integers up to [`u64::MAX`] as they are.
+    pub(super) fn with_large_integers(self) -> Self {
+        Self { large_integers: true, ..self }
     }
 
     /// The next document. After an error, the rest of the text is not read.
@@ -361,7 +369,10 @@ impl<'a> Builder<'a> {
     }
 
     fn to_value(&self, plain: Plain, text: &str, span: &Span) -> Result<Value, Error> {
-        scalar::to_value(plain, text).or_else(|message| self.fail_at(span, message))
+        match plain {
+            Plain::Uint(value) if self.large_integers => Ok(Value::Number(value.into())),
+            _ => scalar::to_value(plain, text).or_else(|message| self.fail_at(span, message)),
+        }
     }
 
     fn resolve_scalar(

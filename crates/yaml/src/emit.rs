@@ -5,18 +5,28 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::go;
 use super::scalar::{self, Plain};
 
 /// Longer keys are written in the explicit form, because parsers limit the length of simple keys.
 const SIMPLE_KEY: usize = 500;
 
+/// How texts are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Texts {
+    /// For people: never folded, and with few escapes.
+    Readable,
+    /// As Go's library writes them.
+    AsGo,
+}
+
 /// Appends a document.
-pub(super) fn write_document(value: &Value, out: &mut String) {
+pub(super) fn write_document(value: &Value, texts: Texts, out: &mut String) {
     match value {
-        Value::Object(map) if !map.is_empty() => write_mapping(map, 0, out),
-        Value::Array(items) if !items.is_empty() => write_list(items, 0, out),
+        Value::Object(map) if !map.is_empty() => write_mapping(map, 0, texts, out),
+        Value::Array(items) if !items.is_empty() => write_list(items, 0, texts, out),
         other => {
-            write_inline(other, 0, out);
+            write_inline(other, 0, texts, out);
             out.push('\n');
         }
     }
@@ -33,66 +43,73 @@ fn write_indent(depth: usize, out: &mut String) {
 }
 
 /// The entries of a mapping, each on its own line, indented by `depth` spaces.
-fn write_mapping(map: &Map<String, Value>, depth: usize, out: &mut String) {
+fn write_mapping(map: &Map<String, Value>, depth: usize, texts: Texts, out: &mut String) {
     for (position, (name, value)) in map.iter().enumerate() {
         if position > 0 {
             write_indent(depth, out);
         }
-        write_key(name, depth, out);
-        write_entry(value, depth, out);
+        write_key(name, depth, texts, out);
+        write_entry(value, depth, texts, out);
     }
 }
 
-fn write_key(name: &str, depth: usize, out: &mut String) {
-    if name.len() > SIMPLE_KEY {
+fn write_key(name: &str, depth: usize, texts: Texts, out: &mut String) {
+    let explicit = match texts {
+        Texts::Readable => name.len() > SIMPLE_KEY,
+        Texts::AsGo => go::is_explicit_key(name),
+    };
+    if explicit {
         out.push_str("? ");
-        write_quoted(name, out);
+        match texts {
+            Texts::Readable => write_quoted(name, out),
+            Texts::AsGo => go::write_text(name, depth + 2, out),
+        }
         out.push('\n');
         write_indent(depth, out);
         out.push(':');
         return;
     }
-    if is_plain(name) {
-        out.push_str(name);
-    } else {
-        write_quoted(name, out);
+    match texts {
+        Texts::AsGo => go::write_key(name, out),
+        Texts::Readable if is_plain(name) => out.push_str(name),
+        Texts::Readable => write_quoted(name, out),
     }
     out.push(':');
 }
 
 /// The text after a key.
-fn write_entry(value: &Value, depth: usize, out: &mut String) {
+fn write_entry(value: &Value, depth: usize, texts: Texts, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             out.push('\n');
             write_indent(depth + 2, out);
-            write_mapping(map, depth + 2, out);
+            write_mapping(map, depth + 2, texts, out);
         }
         Value::Array(items) if !items.is_empty() => {
             out.push('\n');
             write_indent(depth, out);
-            write_list(items, depth, out);
+            write_list(items, depth, texts, out);
         }
         other => {
             out.push(' ');
-            write_inline(other, depth, out);
+            write_inline(other, depth, texts, out);
             out.push('\n');
         }
     }
 }
 
 /// The items of a list, each starting with `- `, indented by `depth` spaces.
-fn write_list(items: &[Value], depth: usize, out: &mut String) {
+fn write_list(items: &[Value], depth: usize, texts: Texts, out: &mut String) {
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
             write_indent(depth, out);
         }
         out.push_str("- ");
         match item {
-            Value::Object(map) if !map.is_empty() => write_mapping(map, depth + 2, out),
-            Value::Array(items) if !items.is_empty() => write_list(items, depth + 2, out),
+            Value::Object(map) if !map.is_empty() => write_mapping(map, depth + 2, texts, out),
+            Value::Array(items) if !items.is_empty() => write_list(items, depth + 2, texts, out),
             other => {
-                write_inline(other, depth, out);
+                write_inline(other, depth, texts, out);
                 out.push('\n');
             }
         }
@@ -100,13 +117,13 @@ fn write_list(items: &[Value], depth: usize, out: &mut String) {
 }
 
 /// A value on one line, or a literal block.
-fn write_inline(value: &Value, depth: usize, out: &mut String) {
+fn write_inline(value: &Value, depth: usize, texts: Texts, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => write_number(number, out),
-        Value::String(text) => write_string(text, depth, out),
+        Value::String(text) => write_string(text, depth, texts, out),
         Value::Array(_) => out.push_str("[]"),
         Value::Object(_) => out.push_str("{}"),
     }
@@ -122,7 +139,10 @@ fn write_number(number: &serde_json::Number, out: &mut String) {
     }
 }
 
-fn write_string(text: &str, depth: usize, out: &mut String) {
+fn write_string(text: &str, depth: usize, texts: Texts, out: &mut String) {
+    if texts == Texts::AsGo {
+        return go::write_text(text, depth + 2, out);
+    }
     if text.contains('\n') {
         if literal_fits(text) {
             return write_literal(text, depth, out);

@@ -15,6 +15,7 @@ mod conflict;
 pub mod edit;
 mod emit;
 mod events;
+mod go;
 mod json;
 mod locate;
 mod order;
@@ -120,7 +121,18 @@ pub fn is_plain(text: &str) -> bool {
 
 /// Appends `value` as one block-style document that `kubectl` parses to the same value.
 pub fn write(value: &Value, out: &mut String) {
-    emit::write_document(value, out);
+    emit::write_document(value, emit::Texts::Readable, out);
+}
+
+/// Appends `value` with the bytes of Go's library: long texts are folded, and characters are escaped as it does.
+pub fn write_as_go(value: &Value, out: &mut String) {
+    emit::write_document(value, emit::Texts::AsGo, out);
+}
+
+/// The first document of a text as Go's library reads it, without splitting the text beforehand as [`read`] does.
+/// Integers up to 2^64 - 1 keep their digits. An empty text is null.
+pub fn read_as_go(text: &str) -> Result<Value, Error> {
+    stream::read_first(text)
 }
 
 /// The value with the keys of all mappings in the order of `kubectl`: letters by code point, runs of digits

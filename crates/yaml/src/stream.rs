@@ -7,6 +7,7 @@
 use super::build::{Builder, Built, Next};
 use super::conflict::find_conflict;
 use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
+use serde_json::Value;
 
 /// The largest file, in bytes.
 const MAX_BYTES: usize = 64 << 20;
@@ -103,6 +104,24 @@ fn check_separators(text: &str, first_line: u32) -> Option<Error> {
     let (line, _) = text.lines().enumerate().find(|(_, line)| line.starts_with("---"))?;
     let message = "kubectl refuses content on the line of `---`: write it on the next line";
     Some(Error { at: at(line + 1), message: message.to_owned() })
+}
+
+/// Reads the first document of a text, whose large integers stay integers.
+pub(super) fn read_first(text: &str) -> Result<Value, Error> {
+    let chunk = Chunk::new(text.as_bytes(), 0, 0);
+    let text = decode_text(&chunk)?;
+    let mut builder = Builder::new(text, 0).with_large_integers();
+    match builder.next_document() {
+        Next::End => Ok(Value::Null),
+        Next::Document(Built { value: Err(_), .. }) if builder.lacks_spaces() => {
+            let repaired = repair::insert_spaces(text).unwrap_or_else(|| text.to_owned());
+            match Builder::new(&repaired, 0).with_large_integers().next_document() {
+                Next::Document(built) => built.value,
+                Next::End => Ok(Value::Null),
+            }
+        }
+        Next::Document(built) => built.value,
+    }
 }
 
 fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {

@@ -1,13 +1,14 @@
 //! `fieldOverrider`: patches the JSON or YAML document that a string field holds.
 //!
 //! Facts: JSON comes back compact, in its order, with every number it does not touch as it was
-//! written, and with Go's escapes of `<`, `>`, `&`; YAML comes back with sorted keys.
+//! written, and with Go's escapes of `<`, `>`, `&`; YAML comes back with sorted keys, as Go's library writes it.
 
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::api::{FieldOverrider, FieldPatch};
+use federate_dialect::gojson;
 use federate_kubernetes::patch::{self, Operation};
 
 /// Patches the field. YAML patches win when both forms are given.
@@ -28,16 +29,13 @@ pub(super) fn apply(overrider: &FieldOverrider, manifest: &mut Value) -> Result<
 }
 
 fn patch_yaml(text: &str, patches: &[FieldPatch]) -> Result<String, String> {
-    let stream = federate_yaml::read(text.as_bytes());
-    if let Some(error) = stream.errors.first() {
-        return Err(format!("line {}: {}", error.at.line, error.message));
-    }
-    let mut document = stream.documents.into_iter().next().map(|d| d.value).unwrap_or_default();
+    let read = federate_yaml::read_as_go(text);
+    let mut document = read.map_err(|error| format!("line {}: {}", error.at.line, error.message))?;
     for patch in patches {
         patch::apply(&mut document, operation(patch)).map_err(|error| error.to_string())?;
     }
     let mut out = String::new();
-    federate_yaml::write(&federate_yaml::sorted(document), &mut out);
+    federate_yaml::write_as_go(&federate_yaml::sorted(document), &mut out);
     Ok(out)
 }
 
@@ -113,8 +111,9 @@ fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<
     written(&patched)
 }
 
+/// The text of a value that is added, as the control plane stores it.
 fn raw_of(value: &Value) -> Result<Box<RawValue>, String> {
-    serde_json::value::to_raw_value(value).map_err(|error| error.to_string())
+    RawValue::from_string(gojson::write(value)).map_err(|error| error.to_string())
 }
 
 /// A JSON value, read one level deep.
