@@ -14,7 +14,21 @@ use crate::run::{Ran, previous, run_with};
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let ran = run_after(&case["files"], previous(case), config(case));
-    verify_answer(&ran.plan, &ran, &case["expect"])
+    verify_answer(&ran.plan, &ran, &case["expect"], &case["files"])
+}
+
+/// Verifies what admission refuses; if nothing, the placements by what it accepts.
+pub(crate) fn verify_refusals(case: &Value) -> Result<(), String> {
+    let ran = run_after(&case["files"], Plan::default(), config(case));
+    let refusals =
+        ran.findings.iter().filter(|f| f.severity == Severity::Error && f.code == "invalid-policy");
+    let mut refused: Vec<String> = refusals.filter_map(|f| Some(f.object.as_ref()?.to_string())).collect();
+    refused.dedup();
+    let mut got = json!({"refused": refused});
+    if case["expect"].get("placements").is_some() {
+        got["placements"] = ran.plan.placements.iter().map(row).collect();
+    }
+    compare(&sorted(case["expect"].clone()), &sorted(got))
 }
 
 /// Verifies what an override or a script makes of a default: a value, its absence, or an error. Members add the defaults
@@ -44,27 +58,47 @@ pub(crate) fn verify_defaults(case: &Value) -> Result<(), String> {
 
 /// Verifies a whole repo.
 pub(crate) fn verify_repo(case: &Value) -> Result<(), String> {
-    verify_whole(&run_after(&case["files"], Plan::default(), config(case)), &case["expect"])
+    let files = &case["files"];
+    verify_whole(&run_after(files, Plan::default(), config(case)), &case["expect"], files)
 }
 
 /// Verifies two states of a repo, one after the other.
 pub(crate) fn verify_steps(case: &Value) -> Result<(), String> {
     let first = run_after(&case["files"], Plan::default(), config(case));
-    verify_whole(&first, &case["expect"]["first"]).map_err(|e| format!("first: {e}"))?;
+    verify_whole(&first, &case["expect"]["first"], &case["files"]).map_err(|e| format!("first: {e}"))?;
     let then = run_after(&case["then"], first.plan, config(case));
-    verify_whole(&then, &case["expect"]["then"]).map_err(|e| format!("then: {e}"))
+    verify_whole(&then, &case["expect"]["then"], &case["then"]).map_err(|e| format!("then: {e}"))
 }
 
 /// Plans and renders a repo after an earlier plan.
 fn run_after(files: &Value, previous: Plan, config: Config) -> Ran {
+    let files = &with_scopes(files);
     let settings =
         Settings { strict_inventory: true, previous: Previous::new(previous), ..Settings::default() };
     run_with(files, &settings, config, |_, _| ()).0
 }
 
+/// Adds the definition of a kind that the recorded control plane served in namespaces, although it is cluster-wide.
+fn with_scopes(files: &Value) -> Value {
+    let mut files = files.clone();
+    let objects = files.as_array_mut().expect("a list");
+    if objects.iter().any(|file| file["kind"] == "SidecarSet" && !file["metadata"]["namespace"].is_null()) {
+        objects.push(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "sidecarsets.apps.kruise.io"},
+            "spec": {
+                "group": "apps.kruise.io", "scope": "Namespaced",
+                "names": {"kind": "SidecarSet", "plural": "sidecarsets"},
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true}],
+            },
+        }));
+    }
+    files
+}
+
 /// Compares what came of a whole repo with what is expected. Rows of Namespaces that go everywhere are not recorded, nor
 /// is that another scheduler would decide. What is left of a binding that nothing needs any more has no row.
-fn verify_whole(ran: &Ran, want: &Value) -> Result<(), String> {
+fn verify_whole(ran: &Ran, want: &Value, files: &Value) -> Result<(), String> {
     let mut want = want.clone();
     let rows = want["placements"].as_array_mut().expect("a list");
     rows.retain(|row| row["policy"] != "" || row["clusters"] != json!({}));
@@ -74,11 +108,11 @@ fn verify_whole(ran: &Ran, want: &Value) -> Result<(), String> {
     for row in &mut plan.placements {
         row.unschedulable.take_if(|unschedulable| unschedulable.reason == "OtherScheduler");
     }
-    verify_answer(&plan, ran, &want)
+    verify_answer(&plan, ran, &want, files)
 }
 
 /// Compares what came of a repo with what is expected of it.
-fn verify_answer(plan: &Plan, ran: &Ran, want: &Value) -> Result<(), String> {
+fn verify_answer(plan: &Plan, ran: &Ran, want: &Value, files: &Value) -> Result<(), String> {
     let mut got = Map::new();
     got.insert("placements".into(), plan.placements.iter().map(row).collect());
     let suspended = suspended(&ran.plan);
@@ -86,7 +120,11 @@ fn verify_answer(plan: &Plan, ran: &Ran, want: &Value) -> Result<(), String> {
         let mut manifests = json!(ran.manifests);
         if !want.to_string().contains("imagePullPolicy") {
             // Most cases were recorded without the defaults of an API server.
-            without_pull_policies(&mut manifests);
+            for manifest in manifests.as_object_mut().into_iter().flat_map(Map::values_mut) {
+                for manifest in manifest.as_array_mut().into_iter().flatten() {
+                    remove_default_pull_policies(manifest, find_template(files, manifest));
+                }
+            }
         }
         got.insert("manifests".into(), manifests);
     }
@@ -168,15 +206,41 @@ fn errors(findings: &[Finding]) -> Result<Vec<String>, String> {
     Ok(errors)
 }
 
-fn without_pull_policies(value: &mut Value) {
-    match value {
+/// The template of a manifest.
+fn find_template<'c>(files: &'c Value, manifest: &Value) -> &'c Value {
+    let key = |object: &Value| {
+        let metadata = &object["metadata"];
+        [&object["apiVersion"], &object["kind"], &metadata["namespace"], &metadata["name"]].map(Value::clone)
+    };
+    let wanted = key(manifest);
+    files.as_array().into_iter().flatten().find(|file| key(file) == wanted).unwrap_or(&Value::Null)
+}
+
+/// Removes the policies that an API server gives the containers of the template, by the images that they have there.
+fn remove_default_pull_policies(manifest: &mut Value, template: &Value) {
+    match manifest {
         Value::Object(map) => {
-            map.shift_remove("imagePullPolicy");
-            map.values_mut().for_each(without_pull_policies);
+            let image = template["image"].as_str();
+            if image.is_some_and(|image| map.get("imagePullPolicy") == Some(&default_pull_policy(image))) {
+                map.shift_remove("imagePullPolicy");
+            }
+            map.iter_mut().for_each(|(key, value)| remove_default_pull_policies(value, &template[key]));
         }
-        Value::Array(items) => items.iter_mut().for_each(without_pull_policies),
+        Value::Array(items) => {
+            let templates = template.as_array().map_or(&[][..], Vec::as_slice);
+            for item in items {
+                let named = templates.iter().find(|one| one.get("name") == item.get("name"));
+                remove_default_pull_policies(item, named.unwrap_or(&Value::Null));
+            }
+        }
         _ => {}
     }
+}
+
+fn default_pull_policy(image: &str) -> Value {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    let is_latest = !name.contains(':') || name.ends_with(":latest");
+    json!(if is_latest && !name.contains('@') { "Always" } else { "IfNotPresent" })
 }
 
 /// Sorts lists of objects, whose order has no meaning.
@@ -198,8 +262,10 @@ fn sorted(mut expect: Value) -> Value {
             map.values_mut().filter_map(Value::as_array_mut).for_each(by_text);
         }
     }
-    if let Some(list) = expect.get_mut("errors").and_then(Value::as_array_mut) {
-        by_text(list);
+    for key in ["errors", "refused"] {
+        if let Some(list) = expect.get_mut(key).and_then(Value::as_array_mut) {
+            by_text(list);
+        }
     }
     expect
 }

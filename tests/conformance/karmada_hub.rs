@@ -51,6 +51,10 @@ fn clusters(row: &Placement) -> Value {
 
 fn remembered(row: &Placement) -> Value {
     let mut value = serde_json::to_value(&row.memory).expect("it is JSON");
+    // What the cases show only by the next decision.
+    for key in ["placementUnreadable", "schedulingSuspended"] {
+        value.as_object_mut().expect("a map").remove(key);
+    }
     value["object"] = json!(row.object);
     value["clusters"] = clusters(row);
     value

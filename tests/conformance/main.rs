@@ -79,6 +79,7 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
             "scheduling" | "triggers" | "ties" | "changes",
         ) => karmada::verify,
         ("karmada", "defaults") => karmada::verify_defaults,
+        ("karmada", "refusals") => karmada::verify_refusals,
         ("karmada", "repos") => karmada::verify_repo,
         ("karmada", "steps") => karmada::verify_steps,
         ("karmada", "hubstate") => karmada_hub::hub_state,

@@ -35,29 +35,37 @@ impl ClusterAffinity {
 
 impl FieldSelector {
     fn matches(&self, cluster: &Cluster) -> bool {
-        self.match_expressions.iter().all(|requirement| {
-            let wanted = |value: &str| requirement.values.iter().any(|v| v == value);
-            // A provider or region that is not set is no value.
-            let is = |value: &str| !value.is_empty() && wanted(value);
-            let zones = &cluster.zones;
-            let among = match requirement.key.as_str() {
-                "provider" => is(&cluster.provider),
-                "region" => is(&cluster.region),
-                "zone" if self.zones == Zones::All && requirement.operator == "In" => {
-                    !zones.is_empty() && zones.iter().all(|z| wanted(z))
-                }
-                "zone" => zones.iter().any(|z| wanted(z)),
-                _ => return false,
-            };
-            holds(requirement, among)
+        self.match_expressions.iter().all(|requirement| match requirement.key.as_str() {
+            "zone" => self.selects_zones(requirement, &cluster.zones),
+            "provider" => selects_field(requirement, &cluster.provider),
+            "region" => selects_field(requirement, &cluster.region),
+            _ => selects_field(requirement, ""),
         })
+    }
+
+    /// Whether the zones of a cluster meet a requirement.
+    fn selects_zones(&self, requirement: &Requirement, zones: &[String]) -> bool {
+        let is_named = |zone: &String| requirement.values.contains(zone);
+        match requirement.operator.as_str() {
+            "In" if self.zones == Zones::All => !zones.is_empty() && zones.iter().all(is_named),
+            "In" => zones.iter().any(is_named),
+            "NotIn" => !zones.iter().any(is_named),
+            "Exists" => !zones.is_empty(),
+            "DoesNotExist" => zones.is_empty(),
+            _ => false,
+        }
     }
 }
 
-fn holds(requirement: &Requirement, among: bool) -> bool {
-    match requirement.operator.as_str() {
-        "In" => among,
-        "NotIn" => !among,
-        _ => false,
-    }
+/// Whether the value of a cluster's field meets a requirement, as the value of a label does. An empty value is none.
+fn selects_field(requirement: &Requirement, value: &str) -> bool {
+    let is_named = || requirement.values.iter().any(|one| one == value);
+    requirement.find_mistake().is_none()
+        && match requirement.operator.as_str() {
+            "In" => !value.is_empty() && is_named(),
+            "NotIn" => value.is_empty() || !is_named(),
+            "Exists" => !value.is_empty(),
+            "DoesNotExist" => value.is_empty(),
+            _ => false,
+        }
 }

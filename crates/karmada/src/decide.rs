@@ -13,7 +13,7 @@ use super::{Karmadas, NAME, defaults};
 use federate_dialect::memory::compute_digest;
 use federate_dialect::{Decided, Depends, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::schema::similar;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
@@ -24,7 +24,13 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     let previous = previous.of(&template.id);
     let claim = plane.policies.claim(template, previous);
     if propagates_everywhere(template) && (plane.implicit || claim.is_some()) {
-        decided.placements.push(everywhere(plane, template, claim.map(Claim::policy)));
+        let waits = claim.and_then(|claim| missing_override(plane, claim.policy(), template));
+        // A policy that waits has not claimed it yet, but the object goes everywhere without one, too.
+        let claim = claim.filter(|claim| waits.is_none() || is_claimed_by(previous, claim.policy()));
+        if plane.implicit || claim.is_some() {
+            decided.placements.push(everywhere(plane, template, claim.map(Claim::policy)));
+        }
+        decided.findings.extend(waits);
         return decided;
     }
     let Some(claim) = claim else {
@@ -32,17 +38,20 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         let kept = matching::reserved(template).is_none().then(|| keep_unclaimed(plane, template, previous));
         return kept.flatten().unwrap_or(decided);
     };
-    if let Some(finding) = missing_override(plane, claim.policy(), template) {
-        decided.findings.push(finding);
-        return decided;
-    }
-    let decision = match Decision::new(plane, template, claim, previous) {
+    let waits = missing_override(plane, claim.policy(), template);
+    let decision = match waits.or_else(|| missing_priority_class(plane, claim.policy(), template)) {
+        Some(finding) => Err(finding),
+        None => {
+            Decision::new(plane, template, claim, previous).map_err(|failed| uninterpreted(template, &failed))
+        }
+    };
+    let decision = match decision {
         Ok(decision) => decision,
-        Err(failed) => {
-            // The previous placement is kept.
+        Err(finding) => {
+            // The binding stays as it is.
             let kept = previous.cloned();
             decided.placements.extend(kept.map(|row| Placement { object: template.id.clone(), ..row }));
-            decided.findings.push(uninterpreted(template, &failed));
+            decided.findings.push(finding);
             return decided;
         }
     };
@@ -90,7 +99,7 @@ pub(super) fn key(plane: &Karmadas<'_>, template: &Object) -> Option<String> {
 fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
     failed
         .finding(Severity::Error, "interpreter-failed", &template.id, "is not scheduled")
-        .help("the control plane retries without end: change the script or the object")
+        .help("the control plane retries without end: change the object, or the script if it is in the repo")
 }
 
 fn asks_for_none(template: &Object) -> bool {
@@ -162,6 +171,11 @@ pub(super) fn unselected(plane: &Karmadas<'_>, template: &Object) -> Decided {
     decided
 }
 
+/// Whether a policy has claimed a template before. `previous` is its row of the previous plan.
+fn is_claimed_by(previous: Option<&Placement>, policy: &Policy<'_>) -> bool {
+    previous.is_some_and(|row| row.dialect == NAME && row.policy.as_ref() == Some(&policy.object.id))
+}
+
 /// The finding for a policy whose `dependentOverrides` are missing: its templates are not placed.
 fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object) -> Option<Finding> {
     let namespace = policy.object.id.namespace.as_deref();
@@ -190,6 +204,33 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
             Some(near) => format!("did you mean `{near}`?"),
             None => "add the override policy, or take its name out of `dependentOverrides`".to_owned(),
         });
+    finding.origin = Some(policy.object.origin.clone());
+    Some(finding)
+}
+
+/// The `PriorityClass`es that every API server has.
+const SYSTEM_PRIORITIES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// The finding for a policy whose `PriorityClass` is missing: its namespaced templates are not bound.
+fn missing_priority_class(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object) -> Option<Finding> {
+    let name = &policy.spec.schedule_priority.as_ref()?.priority_class_name;
+    let class = ObjectRef {
+        api_version: "scheduling.k8s.io/v1".to_owned(),
+        kind: "PriorityClass".to_owned(),
+        namespace: None,
+        name: name.clone(),
+    };
+    let is_known = SYSTEM_PRIORITIES.contains(&name.as_str()) || plane.template(&class).is_some();
+    if is_known || !plane.behaviour.schedules_by_priority || template.id.namespace.is_none() {
+        return None;
+    }
+    let message = format!(
+        "{} is not scheduled: {} gives it the priority of {class}, which is not in the repo",
+        template.id, policy.object.id
+    );
+    let mut finding = Finding::error("priority-class-missing", template, message)
+        .at("/spec/schedulePriority/priorityClassName")
+        .help("add the PriorityClass to the repo, or remove `schedulePriority`: it only decides who is scheduled first");
     finding.origin = Some(policy.object.origin.clone());
     Some(finding)
 }
@@ -234,8 +275,6 @@ pub(super) struct Decision<'d, 'a> {
     previous: Option<&'d Placement>,
     memory: SchedulerMemory,
     pub(super) workload: Workload,
-    /// Why the interpreter fails, if it does.
-    unread: Option<String>,
     /// API version and kind, for messages.
     kind: String,
     /// Previous clusters that are in the inventory.
@@ -264,8 +303,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         let held: Vec<&Placed> =
             previous.iter().flat_map(|p| &p.clusters).filter(|p| memory.chose(&p.name)).collect();
         let seen = plane.as_scripts_see(template, Some(&claim.policy().object.id));
-        let read = plane.interpreter.workload(&seen)?;
-        let unread = read.as_ref().err().cloned();
+        let mut workload = plane.interpreter.workload(&seen)?;
         let applies = match claim {
             Claim::Outlived(_) => false,
             Claim::Applied(Match { policy, .. }) => {
@@ -279,7 +317,6 @@ impl<'d, 'a> Decision<'d, 'a> {
         };
         let applied = memory.applied_placement.as_ref().filter(|_| !applies);
         let policy = EffectivePolicy::as_applied(claim.policy(), applied, &plane.behaviour);
-        let mut workload = read.unwrap_or_default();
         if matches!(claim, Claim::Outlived(_)) {
             let replicas = held.iter().map(|placed| placed.replicas.unwrap_or(0));
             let scheduling = policy.spec.placement.replica_scheduling.as_ref();
@@ -298,7 +335,6 @@ impl<'d, 'a> Decision<'d, 'a> {
             policy,
             applies,
             workload,
-            unread,
             kind: format!("{} {}", template.id.api_version, template.id.kind),
             held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
             lost_cluster: leaves && !departed.is_empty(),
@@ -347,9 +383,9 @@ impl<'d, 'a> Decision<'d, 'a> {
             let message =
                 format!("the policy asks for the scheduler `{other}`; that of Karmada is `{SCHEDULER}`");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
-        } else if let Some(why) = &self.unread {
-            let message = format!("nothing is scheduled: {why}");
-            row.unschedulable = Some(Unschedulable { reason: "InterpreterFailed".to_owned(), message });
+        } else if self.memory.suspended {
+            trace.step(|| "not scheduled: the scheduling of its binding is suspended".to_owned());
+            row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         } else if let Some(why) = self.trigger() {
             trace.step(|| format!("scheduled: {why}"));
             depends = Depends::Inventory;
@@ -364,6 +400,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
+        row.withdrawn = self.left_over(&row.clusters, &memory);
         row.memory = memory.into_memory();
         row.suspended = match self.previous.filter(|_| !self.applies) {
             Some(previous) => {
@@ -414,16 +451,25 @@ impl<'d, 'a> Decision<'d, 'a> {
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
         let as_it_is = |p: &Placed| p.replicas.is_some() == self.workload.is_workload();
         let all_stay = !self.lost_cluster && self.memory.required_on.is_empty();
-        if all_stay && (self.unread.is_some() || previous.iter().all(as_it_is)) {
+        if all_stay && previous.iter().all(as_it_is) {
             return previous.clone();
         }
-        let replicas = |p: &Placed| if self.unread.is_some() { p.replicas } else { counted(p.replicas) };
         let stays = |p: &&Placed| {
             let lost = self.lost_cluster && schedule::index_of(self.plane.clusters, &p.name).is_none();
             self.memory.chose(&p.name) && !lost
         };
         let staying = previous.iter().filter(stays);
-        staying.map(|p| Placed { name: p.name.clone(), replicas: replicas(p) }).collect()
+        staying.map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
+    }
+
+    /// The clusters that the object has left, which keep their copy until the eviction is done.
+    fn left_over(&self, clusters: &PlacedClusters, memory: &SchedulerMemory) -> Vec<ClusterName> {
+        let stays = |name: &&ClusterName| {
+            memory.evicting.iter().any(|evicting| **evicting == ***name)
+                && schedule::index_of(self.plane.clusters, name).is_some()
+                && !clusters.has(name)
+        };
+        self.previous.iter().flat_map(|row| &row.withdrawn).filter(stays).cloned().collect()
     }
 
     /// Why the object is scheduled; `None` if the previous placement is kept.
@@ -432,7 +478,12 @@ impl<'d, 'a> Decision<'d, 'a> {
             return Some("no previous plan places it");
         };
         let before = self.memory.applied_placement.as_ref();
-        let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));
+        let before = before.map(|value| {
+            let readable =
+                defaults::placement(value, &self.plane.behaviour).filter(|_| !self.memory.unreadable);
+            // One that cannot be read counts as unchanged.
+            readable.unwrap_or_else(|| self.policy.spec.placement.clone())
+        });
         let own = previous.clusters.iter().filter(|p| self.memory.chose(&p.name));
         let replicas: Vec<i64> = own.map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = Applied {
@@ -458,6 +509,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             memory.rebalanced = names.iter().copied().map(str::to_owned).collect();
         }
         memory.applied_placement = Some(self.policy.applied().clone());
+        memory.unreadable = false;
     }
 
     /// The clusters of a workload in the scheduler's order, if that is not the order of names.
@@ -484,6 +536,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         if failure.reason == Reason::NoClusterFit {
             row.clusters = PlacedClusters::default();
             memory.applied_placement = Some(self.policy.applied().clone());
+            memory.unreadable = false;
         }
         row.unschedulable = Some(Unschedulable {
             reason: failure.reason.name().to_owned(),

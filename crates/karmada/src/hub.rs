@@ -2,13 +2,14 @@
 //! of a plan, and its release.
 //!
 //! Facts: a binding names its template in its spec; its own name has no meaning. An annotation holds the
-//! placement that the last scheduling used. The template of a binding that is being deleted is gone. A cluster
-//! with an eviction task is not a candidate until the task is done.
+//! placement that the last scheduling used; one that is not readable counts as unchanged. The template of a binding
+//! that is being deleted is gone. A cluster with an eviction task is not a candidate until the task is done, and keeps
+//! its copy as it is unless the task purges it directly.
 
 use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable, release};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
-use federate_kubernetes::{Object, ObjectRef};
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,6 +47,13 @@ struct Spec {
     reschedule_triggered_at: Option<Timestamp>,
     #[serde(deserialize_with = "null_default")]
     graceful_eviction_tasks: Vec<Task>,
+    suspension: Option<Suspension>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Suspension {
+    scheduling: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,6 +77,15 @@ struct Target {
 #[serde(rename_all = "camelCase")]
 struct Task {
     from_cluster: String,
+    #[serde(default)]
+    purge_mode: String,
+}
+
+impl Task {
+    /// Whether the copy in the cluster is removed at once.
+    fn purges_directly(&self) -> bool {
+        matches!(self.purge_mode.as_str(), "Directly" | "Immediately")
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -133,13 +150,24 @@ fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = clusters.into_iter().collect();
     row.unschedulable = unschedulable(&status.conditions);
-    // A placement that cannot be read counts as unchanged.
+    let left = spec.graceful_eviction_tasks.iter().filter(|task| !task.purges_directly());
+    row.withdrawn = left.map(|task| ClusterName::from(task.from_cluster.as_str())).collect();
+    row.withdrawn.retain(|name| !row.clusters.has(name));
     let written = binding.annotation(APPLIED_PLACEMENT).filter(|text| !text.is_empty());
+    let read = written.map(serde_json::from_str::<Value>);
+    let unreadable = match &read {
+        // The control plane reads it as its type.
+        Some(Ok(value)) => !value.is_null() && crate::api::Placement::deserialize(value).is_err(),
+        Some(Err(_)) => true,
+        None => false,
+    };
     let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
     let memory = SchedulerMemory {
         affinity: Some(status.affinity.clone()).filter(|name| !name.is_empty()),
         rebalanced: Vec::new(),
-        applied_placement: written.and_then(|text| serde_json::from_str(text).ok().or(spec.placement)),
+        applied_placement: read.and_then(|read| read.ok().or(spec.placement)),
+        unreadable,
+        suspended: spec.suspension.is_some_and(|suspension| suspension.scheduling == Some(true)),
         reschedule: requested.is_some_and(|(requested, last)| requested > last),
         evicting: spec.graceful_eviction_tasks.into_iter().map(|task| task.from_cluster).collect(),
         ..SchedulerMemory::default()

@@ -6,23 +6,45 @@
 use serde_json::Value;
 
 use super::thirdparty;
-use super::version::{Behaviour, ZeroReplicas};
+use super::version::Behaviour;
 use super::workload::{Requirements, Workload};
 use federate_kubernetes::Object;
 
-/// Interprets a template by the rules of a release, or says why its interpreter fails.
-pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Workload, String> {
+/// Why a built-in interpreter fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BuiltInFailure {
+    /// The kind of failure, by the names that failures of scripts have.
+    pub(super) category: &'static str,
+    /// What is wrong with the object.
+    pub(super) why: String,
+}
+
+impl BuiltInFailure {
+    /// A script of the control plane that fails while it runs.
+    pub(super) fn runtime(why: impl Into<String>) -> Self {
+        Self { category: "runtime", why: why.into() }
+    }
+
+    /// A result of a script of the control plane that has the wrong type.
+    pub(super) fn wrong_type(why: impl Into<String>) -> Self {
+        Self { category: "wrong-type", why: why.into() }
+    }
+
+    /// A reference that names nothing.
+    pub(super) fn invalid_dependency(why: impl Into<String>) -> Self {
+        Self { category: "invalid-dependency", why: why.into() }
+    }
+}
+
+/// Interprets a template by the rules of a release.
+pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Workload, BuiltInFailure> {
     if !behaviour.interprets(&object.id.api_version, &object.id.kind) {
         return Ok(Workload::default());
     }
-    let workload = newest(object, behaviour)?;
-    if workload.replicas <= 0 && behaviour.zero_replicas == ZeroReplicas::Everywhere {
-        return Ok(Workload::default());
-    }
-    Ok(workload)
+    newest(object, behaviour)
 }
 
-fn newest(object: &Object, behaviour: &Behaviour) -> Result<Workload, String> {
+fn newest(object: &Object, behaviour: &Behaviour) -> Result<Workload, BuiltInFailure> {
     let integer = |field| object.at(&["spec", field]).and_then(Value::as_i64);
     let template = || object.at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
     Ok(match (object.id.api_version.as_str(), object.id.kind.as_str()) {

@@ -350,7 +350,7 @@ impl ControlPlane for Karmadas<'_> {
     }
 
     fn stated_replicas(&self, object: &Object) -> Option<i64> {
-        let workload = self.interpreter.workload(object).ok()?.ok()?;
+        let workload = self.interpreter.workload(object).ok()?;
         workload.is_workload().then_some(workload.replicas)
     }
 

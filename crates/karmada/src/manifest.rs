@@ -22,6 +22,9 @@ use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
+/// The status of a cluster that an object is being evicted from: its copy stays as it is.
+pub(super) const EVICTING: &str = "Evicting";
+
 /// The variants of a placement.
 pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
     let (overwrite, claim) = (overwrites(plane, placement), placement.policy.clone());
@@ -43,6 +46,11 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
         for ((revision, _), group) in Group::all(plane, &placement.clusters).by(plane, keys).iter() {
             render.revision(*revision, group, &mut variants);
         }
+    }
+    if !placement.withdrawn.is_empty() {
+        let withheld = Withheld { status: EVICTING, finding: None };
+        let clusters = placement.withdrawn.iter().cloned().collect();
+        variants.push(Variant { clusters, rendered: Err(withheld) });
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
@@ -92,7 +100,7 @@ fn required_replicas(
     if placement.required_by.is_empty() || !is_scheduled(placement) {
         return BTreeMap::new();
     }
-    let workload = plane.interpreter.workload(template).ok().and_then(Result::ok);
+    let workload = plane.interpreter.workload(template).ok();
     if !workload.is_some_and(|workload| workload.is_workload()) {
         return BTreeMap::new();
     }

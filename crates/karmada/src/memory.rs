@@ -36,6 +36,14 @@ pub struct SchedulerMemory {
     /// The placement of the policy at the last scheduling, with its defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
     pub applied_placement: Option<Value>,
+    /// Whether the control plane cannot read the placement of the last scheduling, which then counts as unchanged.
+    #[serde(rename = "placementUnreadable")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    pub unreadable: bool,
+    /// Whether somebody has suspended the scheduling of the binding.
+    #[serde(rename = "schedulingSuspended")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    pub suspended: bool,
     /// Whether a new scheduling is requested that has not happened yet.
     #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
     pub reschedule: bool,
@@ -110,7 +118,7 @@ mod tests {
                 "evicting": ["m1", "m2"],
             }),
             json!({
-                "requiredOn": {"m3": 2}, "order": ["m2", "m1"],
+                "placementUnreadable": true, "schedulingSuspended": true, "requiredOn": {"m3": 2}, "order": ["m2", "m1"],
                 "unclaimedFrom": {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "name": "p"},
                 "policyDigest": "0a", "templateDigest": "0b",
             }),

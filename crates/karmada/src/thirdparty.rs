@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::interpret::BuiltInFailure;
 use super::version::{Behaviour, FlinkReplicas};
 use super::workload::{Requirements, Workload};
 use federate_kubernetes::quantity::Quantity;
@@ -14,23 +15,27 @@ use federate_kubernetes::{Object, object, pods};
 
 /// Interprets an object of a third-party kind; `None` for unknown kinds and those without replicas. The error
 /// is why the interpreter fails.
-pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<Workload>, String> {
-    let integer = |field| object.at(&["spec", field]).and_then(Value::as_i64);
-    let template = || object.at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
+pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<Workload>, BuiltInFailure> {
     let workload = match (object.id.api_version.as_str(), object.id.kind.as_str()) {
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
         | ("apps.kruise.io/v1beta1", "StatefulSet") => {
-            Workload { replicas: integer("replicas").unwrap_or(0), requirements: template() }
+            let requirements = read_pod(object)?;
+            let replicas = read_count(object, "replicas")?;
+            let lacking = || BuiltInFailure::wrong_type("`spec.replicas` is missing, and it has no default");
+            Workload { replicas: replicas.ok_or_else(lacking)?, requirements }
         }
-        ("apps.kruise.io/v1alpha1", "BroadcastJob") => {
-            Workload { replicas: integer("parallelism").unwrap_or(1), requirements: template() }
-        }
+        ("apps.kruise.io/v1alpha1", "BroadcastJob") => Workload {
+            replicas: read_count(object, "parallelism")?.unwrap_or(1),
+            requirements: read_pod(object)?,
+        },
+        // It has no replicas of its own.
+        ("apps.kruise.io/v1alpha1", "SidecarSet") => Workload::default(),
         ("argoproj.io/v1alpha1", "Workflow") => Workload {
-            replicas: integer("parallelism").unwrap_or(1),
+            replicas: read_count(object, "parallelism")?.unwrap_or(1),
             requirements: object.at(&["spec"]).and_then(node_claim),
         },
         ("ray.io/v1", "RayService") => ray_service(object),
-        ("kubeflow.org/v1", "Notebook") => Workload { replicas: 1, requirements: template() },
+        ("kubeflow.org/v1", "Notebook") => Workload { replicas: 1, requirements: read_pod(object)? },
         ("flink.apache.org/v1beta1", "FlinkDeployment") => {
             let flink = flink(object);
             match behaviour.flink_replicas {
@@ -41,6 +46,24 @@ pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<
         _ => return Ok(None),
     };
     Ok(Some(workload))
+}
+
+/// The requirements of the pod template, which must be there.
+fn read_pod(object: &Object) -> Result<Option<Requirements>, BuiltInFailure> {
+    let template = object.at(&["spec", "template"]).filter(|template| template.is_object());
+    let template = template.ok_or_else(|| BuiltInFailure::runtime("`spec.template` is missing"))?;
+    Ok(template.get("spec").and_then(Requirements::of_pod))
+}
+
+/// A number of replicas as scripts return it: cut to an integer.
+fn read_count(object: &Object, field: &str) -> Result<Option<i64>, BuiltInFailure> {
+    let Some(value) = object.at(&["spec", field]).filter(|value| !value.is_null()) else { return Ok(None) };
+    let number = value.as_f64();
+    let number =
+        number.ok_or_else(|| BuiltInFailure::wrong_type(format!("`spec.{field}` is not a number")))?;
+    let fits = number > f64::from(i32::MIN) - 1.0 && number < f64::from(i32::MAX) + 1.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it fits")]
+    Ok(Some(if fits { number.trunc() as i64 } else { i64::from(i32::MIN) }))
 }
 
 /// Requirements without requests: only the node claim of a pod spec.
@@ -96,7 +119,11 @@ fn flink(object: &Object) -> Workload {
 
 /// The same in old releases: the script fails on missing fields, and compares amounts that are both strings
 /// letter by letter.
-fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> Result<Workload, String> {
+fn whole_flink(
+    object: &Object,
+    behaviour: &Behaviour,
+    mut flink: Workload,
+) -> Result<Workload, BuiltInFailure> {
     const PARTS: [&[&str]; 6] = [
         &["spec", "job"],
         &["spec", "flinkConfiguration"],
@@ -107,11 +134,10 @@ fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> R
     ];
     let given = |path: &[&str]| object.at(path).filter(|value| !value.is_null());
     if let Some(missing) = PARTS.iter().find(|path| given(path).is_none()) {
-        return Err(format!(
-            "the interpreter of FlinkDeployment in Karmada {} fails without `{}`",
-            behaviour.release,
-            missing.join(".")
-        ));
+        let missing = missing.join(".");
+        let why =
+            format!("that of FlinkDeployment in Karmada {} fails without `{missing}`", behaviour.release);
+        return Err(BuiltInFailure::runtime(why));
     }
     for resource in ["cpu", "memory"] {
         let amount = |manager| given(&["spec", manager, "resource", resource]).and_then(Value::as_str);
@@ -131,7 +157,7 @@ mod tests {
     use super::*;
     use crate::RELEASES;
 
-    fn of(release: &str, kind: (&str, &str), spec: &Value) -> Result<Option<Workload>, String> {
+    fn of(release: &str, kind: (&str, &str), spec: &Value) -> Result<Option<Workload>, BuiltInFailure> {
         let object = Object::named(kind.0, kind.1, "a/x", json!({"spec": spec}));
         workload(&object, &Behaviour::of(RELEASES.read(release).unwrap()))
     }
@@ -141,7 +167,7 @@ mod tests {
         const FLINK: (&str, &str) = ("flink.apache.org/v1beta1", "FlinkDeployment");
         let spec = json!({"taskManager": {"replicas": 2}});
         assert!(of("1.17", FLINK, &spec).is_ok_and(|found| found.is_some_and(|w| w.replicas == 3)));
-        let why = of("1.16", FLINK, &spec).unwrap_err();
+        let why = of("1.16", FLINK, &spec).unwrap_err().why;
         assert!(why.contains("1.16.8 fails without `spec.job`"), "{why}");
         let amounts = |memory: &str| json!({"resource": {"cpu": 1, "memory": memory}});
         let spec = json!({"job": {}, "flinkConfiguration": {}, "jobManager": amounts("9Mi"), "taskManager": amounts("10Mi")});

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::version::ZeroReplicas;
 use federate_apiserver::normalize;
 use federate_kubernetes::pods;
 use federate_kubernetes::quantity::Quantity;
@@ -27,6 +28,11 @@ impl Workload {
             requests.map(Requirements::of_amounts).unwrap_or_default()
         });
         Self { replicas: answer["replicas"].as_i64().unwrap_or(0), requirements }
+    }
+
+    /// The workload as a release takes one with 0 replicas.
+    pub(super) fn normalize_replicas(self, zero: ZeroReplicas) -> Self {
+        if self.replicas <= 0 && zero == ZeroReplicas::Everywhere { Self::default() } else { self }
     }
 
     /// Whether the object has replicas to divide.

@@ -59,7 +59,7 @@ impl LabelSelector {
             }
         }
         for (i, requirement) in self.match_expressions.iter().enumerate() {
-            if let Some(why) = requirement.invalid() {
+            if let Some(why) = requirement.find_mistake() {
                 return Some((format!("/matchExpressions/{i}"), why));
             }
         }
@@ -80,7 +80,8 @@ impl Requirement {
         }
     }
 
-    fn invalid(&self) -> Option<String> {
+    /// Why the requirement is invalid, if it is.
+    pub fn find_mistake(&self) -> Option<String> {
         invalid_key(&self.key).or_else(|| match (self.operator.as_str(), self.values.is_empty()) {
             ("In" | "NotIn", true) => Some(format!("`{}` needs at least one value", self.operator)),
             ("Exists" | "DoesNotExist", false) => Some(format!("`{}` takes no values", self.operator)),

@@ -26,6 +26,7 @@ crd! {
         pub suspension: Option<Suspension> = optional("suspension"),
         pub preserve_resources_on_deletion: Option<bool> = optional("preserveResourcesOnDeletion"),
         pub activation_preference: Option<String> = optional("activationPreference", OneOf(&["Lazy"])),
+        pub schedule_priority: Option<SchedulePriority> = optional("schedulePriority"),
     }
     internal {
         /// How many tolerations admission has added, at the end.
@@ -34,14 +35,17 @@ crd! {
     unread {
         optional("association", Shape::Bool),
         optional("failover", Failover::SHAPE),
-        optional("schedulePriority", SCHEDULE_PRIORITY),
     }
 }
 
-const SCHEDULE_PRIORITY: Shape = Object(&[&[
-    Field::required("priorityClassSource", OneOf(&["KubePriorityClass"])),
-    Field::required("priorityClassName", Text),
-]]);
+crd! {
+    /// The class of the priority with which bindings are scheduled.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct SchedulePriority {
+        pub priority_class_source: String = required("priorityClassSource", OneOf(&["KubePriorityClass"])),
+        pub priority_class_name: String = required("priorityClassName"),
+    }
+}
 
 crd! {
     /// Where and how to place. Serialises with empty parts left out, so that two placements compare as

@@ -37,7 +37,7 @@ impl Interpreter<'_> {
         {
             findings.push(finding(Rule::Replicas, template, failed));
         }
-        let replicas = workload.ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
+        let replicas = workload.ok().map_or(1, |workload| workload.replicas.max(1));
         let mut run = |rule: Rule, object: &Object, input: &OperationInput<'_>| {
             if is_scripted(rule, object)
                 && let Some(Err(failed)) = self.answer(rule, object, input)

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::dependencies::{self, Dependency};
-use super::interpret;
+use super::interpret::{self, BuiltInFailure};
 use super::version::{Behaviour, RELEASES};
 use super::workload::Workload;
 
@@ -52,18 +52,25 @@ struct Script<'a> {
     text: &'a str,
 }
 
-/// A script that failed.
+/// An interpreter that failed: a script, or one that is built in.
 #[derive(Clone, Debug)]
 pub struct Failed {
     /// The kind of failure (`runtime`, `timeout`, `encode`, …).
     pub category: &'static str,
     /// What is wrong.
     pub message: String,
-    /// The customization, with its place.
+    /// The customization, with its place; the object itself where the interpreter is built in.
     pub customization: Box<Finding>,
 }
 
 impl Failed {
+    /// The failure of a built-in interpreter, about which nothing can be done but change the object.
+    fn of_built_in(object: &Object, rule: Rule, failure: &BuiltInFailure) -> Self {
+        let message = format!("`{}` of Karmada's interpreter fails: {}", rule.function(), failure.why);
+        let place = Box::new(Finding::error("interpreter-failed", object, ""));
+        Self { category: failure.category, message, customization: place }
+    }
+
     /// The finding for an object. `what` says what does not happen to it.
     pub(super) fn finding(
         &self,
@@ -138,20 +145,23 @@ impl<'a> Interpreter<'a> {
         self.scripts(id, rule).take(most).map(|script| script.customization).collect()
     }
 
-    /// The replicas of a template, and what each one requests. The inner error is that of a built-in interpreter.
-    pub(super) fn workload(&self, template: &Object) -> Result<Result<Workload, String>, Failed> {
-        match self.replicas(template) {
-            Some(replicas) => replicas.map(|answer| Ok(Workload::of_answer(&answer))),
-            None => Ok(interpret::workload(template, &self.behaviour)),
-        }
+    /// The replicas of a template, and what each one requests.
+    pub(super) fn workload(&self, template: &Object) -> Result<Workload, Failed> {
+        let workload = match self.replicas(template) {
+            Some(replicas) => Workload::of_answer(&replicas?),
+            None => interpret::workload(template, &self.behaviour)
+                .map_err(|failure| Failed::of_built_in(template, Rule::Replicas, &failure))?,
+        };
+        Ok(workload.normalize_replicas(self.behaviour.zero_replicas))
     }
 
     /// The references of a template.
     pub(super) fn needed_by(&self, template: &Object) -> Result<Vec<Dependency>, Failed> {
-        let Some(references) = self.references(template) else {
-            return Ok(dependencies::dependencies(template, &self.behaviour));
-        };
-        Ok(references?.iter().filter_map(Dependency::of_reference).collect())
+        match self.references(template) {
+            Some(references) => Ok(references?.iter().filter_map(Dependency::of_reference).collect()),
+            None => dependencies::find_dependencies(template, &self.behaviour)
+                .map_err(|failure| Failed::of_built_in(template, Rule::Dependencies, &failure)),
+        }
     }
 
     /// The health of a live object, where a script interprets it.
@@ -180,7 +190,10 @@ impl<'a> Interpreter<'a> {
             Rule::StatusReflection => self.reflected(object),
             Rule::StatusAggregation => self.aggregated(object, input.items),
         };
-        scripted.or_else(|| builtin::answer(rule, object, input, &self.behaviour).map(Ok))
+        scripted.or_else(|| {
+            let answer = builtin::answer(rule, object, input, &self.behaviour)?;
+            Some(answer.map_err(|failure| Failed::of_built_in(object, rule, &failure)))
+        })
     }
 }
 

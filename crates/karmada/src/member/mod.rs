@@ -35,6 +35,9 @@ pub(super) fn reconcile(
     cluster: &Cluster,
     live: Option<&Object>,
 ) -> Option<Action> {
+    if placement.withdrawn.contains(&cluster.name) {
+        return Some(Action::nothing(manifest::EVICTING));
+    }
     if !placement.clusters.has(&cluster.name) {
         return withdraw(plane, placement, live?);
     }

@@ -114,7 +114,7 @@ impl<'a> PlannedQuota<'a> {
         for row in rows.iter().filter(|row| row.object.namespace == self.quota.id.namespace) {
             let replicas: i64 = row.clusters.iter().filter_map(|placed| placed.replicas).sum();
             let template = plane.template(&row.object).filter(|_| replicas > 0);
-            let Some(Ok(Ok(workload))) = template.map(|t| plane.interpreter.workload(&t.object)) else {
+            let Some(Ok(workload)) = template.map(|t| plane.interpreter.workload(&t.object)) else {
                 continue;
             };
             for (name, amount) in workload.requirements.map(|all| all.requests).unwrap_or_default() {

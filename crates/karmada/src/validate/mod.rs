@@ -5,8 +5,10 @@
 
 use super::version::{Admission, Behaviour};
 use federate_kubernetes::schema::{Cursor, Refusals, check_by, similar};
+use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, kinds};
 pub(super) use overrides::REFUSED_OVERRIDERS;
+use serde::Deserialize;
 
 mod cluster;
 mod overrides;
@@ -39,7 +41,7 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         }
         "ClusterTaintPolicy" => {
             let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                cluster_affinity(refusals, &spec.field("targetClusters"));
+                cluster_affinity(refusals, &spec.field("targetClusters"), Admission::Refuses);
             };
             check_by(rules, object, &schema::TAINT_POLICY, "invalid-policy")
         }
@@ -86,6 +88,19 @@ fn without_effect(
     }
 }
 
+/// Warns about a label selector that is invalid. Admission accepts it, and it selects nothing.
+fn label_selector(refusals: &mut Refusals<'_>, at: &Cursor<'_>, selected: &str) {
+    let invalid = LabelSelector::deserialize(at.value()).ok().and_then(|selector| selector.invalid());
+    if let Some((below, why)) = invalid {
+        let message = format!(
+            "this label selector is invalid ({why}): Karmada accepts it, and it selects no {selected}"
+        );
+        let warning = Finding::warning("no-effect", refusals.object, message);
+        let help = "write it as Kubernetes defines label selectors";
+        refusals.findings.push(warning.at(at.below(&below).pointer()).help(help));
+    }
+}
+
 /// Checks the selectors of a policy: a namespaced policy selects in its own namespace only.
 fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>, admission: Admission) {
     let own = refusals.object.id.namespace.clone();
@@ -99,20 +114,21 @@ fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>, admis
             let help = "leave `namespace` out, or write a cluster-wide policy";
             without_effect(refusals, admission, &namespace, message, help);
         }
-        refusals.label_selector(&selector.field("labelSelector"));
+        label_selector(refusals, &selector.field("labelSelector"), "object");
     }
 }
 
-/// Checks the label and field selectors of any `clusterAffinity`.
-fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
-    refusals.label_selector(&affinity.field("labelSelector"));
+/// Checks the label and field selectors of any `clusterAffinity`. Admission may not look at the fields.
+fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>, fields: Admission) {
+    label_selector(refusals, &affinity.field("labelSelector"), "cluster");
     for requirement in affinity.field("fieldSelector").field("matchExpressions").items() {
         let (key, operator) = (requirement.field("key"), requirement.field("operator"));
         if !["provider", "region", "zone"].contains(&key.text()) {
             let message = format!("clusters have no field `{}` to select by", key.text());
-            refusals.add(&key, message, "use `provider`, `region` or `zone`, or select by label");
+            let help = "use `provider`, `region` or `zone`, or select by label";
+            without_effect(refusals, fields, &key, message, help);
         }
-        if !["In", "NotIn"].contains(&operator.text()) {
+        if fields == Admission::Refuses && !["In", "NotIn"].contains(&operator.text()) {
             let message = format!("a field selector has no operator `{}`", operator.text());
             refusals.add(&operator, message, "use `In` or `NotIn`");
         }

@@ -19,13 +19,13 @@ pub(in super::super) const REFUSED_OVERRIDERS: [&str; 6] = [
 pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     resource_selectors(refusals, &spec.field("resourceSelectors"), behaviour.foreign_selectors);
     let (target, overriders) = (spec.field("targetCluster"), spec.field("overriders"));
-    cluster_affinity(refusals, &target);
+    cluster_affinity(refusals, &target, Admission::Refuses);
     let rules = spec.field("overrideRules");
     if rules.filled() {
         old_form(refusals, &target, &overriders);
     }
     for rule in rules.items() {
-        cluster_affinity(refusals, &rule.field("targetCluster"));
+        cluster_affinity(refusals, &rule.field("targetCluster"), Admission::Refuses);
         self::overriders(refusals, &rule.field("overriders"), behaviour.empty_field_overriders);
     }
 }

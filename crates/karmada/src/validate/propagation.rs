@@ -18,7 +18,7 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
     }
     let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
     for weight in weights.items() {
-        cluster_affinity(refusals, &weight.field("targetCluster"));
+        cluster_affinity(refusals, &weight.field("targetCluster"), Admission::Accepts);
     }
     workload_affinity(refusals, &placement.field("workloadAffinity"));
     let selectors = spec.field("resourceSelectors");
@@ -39,11 +39,11 @@ fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
             "move `clusterAffinity` into the list as a named term, or remove one of the two",
         );
     }
-    cluster_affinity(refusals, &single);
+    cluster_affinity(refusals, &single, Admission::Refuses);
     let mut names = BTreeSet::new();
     for term in terms.items() {
         name(refusals, &term, &mut names);
-        cluster_affinity(refusals, &term);
+        cluster_affinity(refusals, &term, Admission::Refuses);
         if term.field("overflowAffinities").filled() {
             overflow(refusals, &term, overflow_allowed(&placement.field("replicaScheduling")));
         }
@@ -95,7 +95,7 @@ fn overflow(refusals: &mut Refusals<'_>, term: &Cursor<'_>, allowed: bool) {
     let mut names = BTreeSet::from([term.field("affinityName").text()]);
     for affinity in overflow.items() {
         name(refusals, &affinity, &mut names);
-        cluster_affinity(refusals, &affinity);
+        cluster_affinity(refusals, &affinity, Admission::Refuses);
     }
 }
 
@@ -142,19 +142,20 @@ fn groups(refusals: &mut Refusals<'_>, constraint: &Cursor<'_>) {
 fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>, numeric: Admission) {
     let (operator, value) = (toleration.field("operator"), toleration.field("value"));
     if !["", "Equal", "Exists"].contains(&operator.text()) {
-        let message = format!("clusters are not tolerated by operator `{}`", operator.text());
-        let admission = if ["Lt", "Gt"].contains(&operator.text()) { numeric } else { Admission::Refuses };
+        let message = format!("no taint is tolerated by operator `{}`", operator.text());
+        let admission = if ["Lt", "Gt"].contains(&operator.text()) { numeric } else { Admission::Accepts };
         without_effect(refusals, admission, &operator, message, "use `Equal` or `Exists`");
     }
     if operator.text() == "Exists" && !value.text().is_empty() {
+        let message = "a toleration with operator `Exists` tolerates every value of its key";
         let help = "remove `value`, or use `Equal`";
-        refusals.add(&value, "a toleration with operator `Exists` must not have a value", help);
+        without_effect(refusals, Admission::Accepts, &value, message, help);
     }
     let effect = toleration.field("effect");
     if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.text()) {
-        let message = format!("there is no taint effect `{}`", effect.text());
+        let message = format!("there is no taint effect `{}`, so nothing is tolerated", effect.text());
         let help = "use `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or leave it out for all";
-        refusals.add(&effect, message, help);
+        without_effect(refusals, Admission::Accepts, &effect, message, help);
     }
 }
 

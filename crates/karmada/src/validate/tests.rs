@@ -54,14 +54,6 @@ fn propagation_policies() {
         (selectors(json!({"name": "x"})), &["/spec/resourceSelectors/0", "/spec/resourceSelectors/0"]),
         (pod("namespace", json!("shop")), &[]),
         (pod("namespace", json!("bank")), &["/spec/resourceSelectors/0/namespace"]),
-        (
-            pod("labelSelector", json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})),
-            &["/spec/resourceSelectors/0/labelSelector/matchExpressions/0"],
-        ),
-        (
-            pod("labelSelector", json!({"matchLabels": {"a/b": "c d"}})),
-            &["/spec/resourceSelectors/0/labelSelector/matchLabels/a~1b"],
-        ),
         (json!({"priority": 3_000_000_000_i64}), &["/spec/priority"]),
         (json!({"preemption": "Sometimes"}), &["/spec/preemption"]),
         (json!({"preemption": "Always"}), &["/spec/resourceSelectors/0"]),
@@ -182,8 +174,6 @@ fn tolerations() {
     let rows: &[(Value, &[&str])] = &[
         (json!([{"key": "a"}, {"operator": "Exists", "effect": "NoExecute"}]), &[]),
         (json!([{"operator": "Lt", "key": "a", "value": "1"}]), &["/0/operator"]),
-        (json!([{"operator": "Exists", "value": "1"}]), &["/0/value"]),
-        (json!([{"key": "a", "effect": "NoEntry"}]), &["/0/effect"]),
         (json!([{"key": "a", "value": 1, "tolerationSeconds": "5"}]), &["/0/value", "/0/tolerationSeconds"]),
     ];
     for (tolerations, below) in rows {
@@ -191,6 +181,53 @@ fn tolerations() {
             below.iter().map(|p| format!("/spec/placement/clusterTolerations{p}")).collect();
         let spec = propagation(&json!({"placement": {"clusterTolerations": tolerations}}));
         assert_eq!(refused("PropagationPolicy", &spec), pointers, "{tolerations}");
+    }
+}
+
+/// Admission does not look at these, which then have no effect.
+#[test]
+fn what_has_no_effect_is_accepted_with_a_warning() {
+    let pod = |selector: Value| json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Pod", "labelSelector": selector}]});
+    let tolerates = |toleration: Value| json!({"placement": {"clusterTolerations": [toleration]}});
+    let weighted = |target: Value| {
+        let weights = json!({"staticWeightList": [{"targetCluster": target, "weight": 1}]});
+        json!({"placement": {"replicaScheduling": {"weightPreference": weights}}})
+    };
+    let target = "/spec/placement/replicaScheduling/weightPreference/staticWeightList/0/targetCluster";
+    let rows = [
+        (
+            pod(json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})),
+            "/spec/resourceSelectors/0/labelSelector/matchExpressions/0".to_owned(),
+        ),
+        (
+            pod(json!({"matchLabels": {"a/b": "c d"}})),
+            "/spec/resourceSelectors/0/labelSelector/matchLabels/a~1b".to_owned(),
+        ),
+        (
+            tolerates(json!({"operator": "Exists", "value": "1"})),
+            "/spec/placement/clusterTolerations/0/value".to_owned(),
+        ),
+        (
+            tolerates(json!({"key": "a", "effect": "NoEntry"})),
+            "/spec/placement/clusterTolerations/0/effect".to_owned(),
+        ),
+        (
+            tolerates(json!({"key": "a", "operator": "Like"})),
+            "/spec/placement/clusterTolerations/0/operator".to_owned(),
+        ),
+        (
+            weighted(json!({"fieldSelector": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}})),
+            format!("{target}/fieldSelector/matchExpressions/0/key"),
+        ),
+        (
+            json!({"placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {"a b": "c"}}}}}),
+            "/spec/placement/clusterAffinity/labelSelector/matchLabels/a b".to_owned(),
+        ),
+    ];
+    for (fields, pointer) in rows {
+        let found = newest(&object("PropagationPolicy", json!({"spec": propagation(&fields)})));
+        let found: Vec<_> = found.iter().map(|f| (f.severity, f.code, f.pointer.as_str())).collect();
+        assert_eq!(found, [(Severity::Warning, "no-effect", pointer.as_str())], "{fields}");
     }
 }
 

@@ -57,6 +57,7 @@ pub(super) struct Behaviour {
     pub(super) escapes_script_paths: bool,
     pub(super) alias_labels: Admission,
     pub(super) long_quota_names: Admission,
+    pub(super) schedules_by_priority: bool,
 }
 
 impl Behaviour {
@@ -131,6 +132,8 @@ impl Behaviour {
             alias_labels: r.pick(&[(15, 0)], Admission::Accepts, Admission::Refuses),
             // Row 29
             long_quota_names: r.pick(&[(14, 0)], Admission::Accepts, Admission::Refuses),
+            // The gate `PriorityBasedScheduling`
+            schedules_by_priority: r.has(&[(19, 0)]),
             // Rows 7, 10, 11, 24 and 25, §3: `lacking` has the fields and kinds.
         }
     }
