@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::api::Policy;
 use super::failure::Failure;
+use super::hub::RememberedRows;
 use super::memory::{Binding, Memory};
 use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
@@ -87,6 +88,21 @@ impl Before {
             let index = clusters.binary_search_by(|c| c.name.cmp(&binding.cluster)).ok();
             binding.obsolete = index.and_then(|index| self.obsolete.get(index)).is_some_and(|is| *is);
         }
+    }
+
+    /// The rows as bindings of the hub.
+    pub(super) fn remembered_rows(&self, clusters: &[Cluster]) -> RememberedRows {
+        let mut bindings: Vec<Binding> = Vec::new();
+        for (index, cluster) in clusters.iter().enumerate() {
+            if let Some(row) = self.rows.get(index).copied().flatten() {
+                bindings.push(binding(cluster, row));
+            } else if self.unscheduled.get(index).copied().flatten().is_some() {
+                let unscheduled = Binding::new(cluster.name.clone(), row::State::Unscheduled);
+                bindings.push(Binding { previous_state: Some(row::State::Bound), ..unscheduled });
+            }
+        }
+        self.mark_obsolete(clusters, &mut bindings);
+        RememberedRows { bindings, are_of_policy: self.same }
     }
 
     fn split(&self) -> Rows {

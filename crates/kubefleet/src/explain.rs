@@ -3,7 +3,8 @@
 
 use super::api::PlacementType;
 use super::decide::Decision;
-use super::schedule::{Outcome, Rejection, Row, Scores};
+use super::hub::Hub;
+use super::schedule::{Rejection, Row, Scores};
 use super::{KubeFleetPlane, NAME, RELEASES, Subject};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::{Cluster, ObjectRef};
@@ -91,14 +92,23 @@ fn steps(plane: &KubeFleetPlane<'_>, subject: &Subject<'_>, decision: &Decision<
         Err(failure) => {
             lines.push(format!("{}: {}; nothing changes", failure.reason, failure.message));
         }
-        Ok(outcome) => lines.push(fulfilment(outcome)),
+        Ok(_) => lines.extend(scheduled(plane, subject, decision)),
     }
     lines
 }
 
-fn fulfilment(outcome: &Outcome) -> String {
-    let found = if outcome.fulfilled { "found" } else { "could not find" };
-    format!("{found} all the clusters needed as specified by the scheduling policy")
+/// What the scheduler on the hub reports in the status of the placement.
+fn scheduled(
+    plane: &KubeFleetPlane<'_>,
+    subject: &Subject<'_>,
+    decision: &Decision<'_, '_>,
+) -> Option<String> {
+    let clusters = plane.input.clusters;
+    let rows = decision.before.remembered_rows(clusters);
+    let hub = Hub::remembered(&subject.object.id, &subject.policy, &rows, clusters, &plane.behaviour);
+    let run = hub.schedule(plane.input.now.unwrap_or_default());
+    let condition = run.status.conditions.first()?;
+    Some(format!("{} {}: {}", condition.kind, condition.status, condition.message))
 }
 
 /// A cluster that the policy names and the inventory does not have.

@@ -132,7 +132,15 @@ impl Binding {
             generation: binding.generation.unwrap_or_default(),
             policy_snapshot: String::new(),
             resource_snapshot: String::new(),
-            decision: Decision::default(),
+            decision: Decision {
+                cluster_name: binding.cluster.to_string(),
+                selected: true,
+                score: binding
+                    .affinity_score
+                    .zip(binding.topology_spread_score)
+                    .map(|(affinity, topology)| Score { affinity, topology }),
+                reason: String::new(),
+            },
             finalizers: Vec::new(),
             conditions: binding.conditions.clone(),
         }

@@ -44,6 +44,15 @@ pub struct Hub {
     behaviour: Behaviour,
 }
 
+/// The rows of a placement that a plan remembers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RememberedRows {
+    /// The rows.
+    pub bindings: Vec<memory::Binding>,
+    /// Whether they were made under the present policy, unless they are obsolete.
+    pub are_of_policy: bool,
+}
+
 /// Why a placement on the hub cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -75,6 +84,33 @@ impl Hub {
             bindings: bindings(placement, objects)?,
             behaviour: *behaviour,
         })
+    }
+
+    /// The state of a placement whose rows a plan remembers, after its policy was written.
+    pub(crate) fn remembered(
+        placement: &ObjectRef,
+        policy: &Policy,
+        rows: &RememberedRows,
+        clusters: &[Cluster],
+        behaviour: &Behaviour,
+    ) -> Self {
+        let snapshot = Snapshot::latest(&placement.name, rows.are_of_policy, policy);
+        let binding = |binding: &memory::Binding| {
+            let is_current = rows.are_of_policy && !binding.obsolete;
+            let policy_snapshot = if is_current { snapshot.name.clone() } else { String::new() };
+            Binding { policy_snapshot, ..Binding::remembered(&placement.name, binding) }
+        };
+        let mut bindings: Vec<Binding> = rows.bindings.iter().map(binding).collect();
+        bindings.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            name: placement.name.clone(),
+            namespace: placement.namespace.clone(),
+            snapshot,
+            policy: policy.clone(),
+            clusters: clusters.to_vec(),
+            bindings,
+            behaviour: *behaviour,
+        }
     }
 
     /// The placement's bindings, by name.

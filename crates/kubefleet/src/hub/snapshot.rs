@@ -66,6 +66,21 @@ pub(crate) fn is_latest(object: &Object) -> bool {
 }
 
 impl Snapshot {
+    /// Returns the latest snapshot of a placement: its first one, or one that follows it with another policy.
+    pub(super) fn latest(placement: &str, is_first: bool, policy: &Policy) -> Self {
+        let index = i64::from(!is_first);
+        Self {
+            name: format!("{placement}-{index}"),
+            index,
+            latest: true,
+            policy: Value::Null,
+            number_of_clusters: policy.number_of_clusters,
+            placement_generation: 1,
+            generation: 1,
+            status: SnapshotStatus::default(),
+        }
+    }
+
     /// Reads a snapshot.
     pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
