@@ -25,6 +25,11 @@ example:
 action:
     action/test.sh
 
+# Pages in a real browser.
+page:
+    cargo build --locked
+    .ci/run page
+
 # Recorded decisions of real control planes: `just conformance karmada/scheduling`.
 conformance part="":
     cargo test --test conformance -- {{part}}

@@ -44,6 +44,11 @@ fn diff() {
 }
 
 #[test]
+fn page() {
+    current::<federate_report::page::PageDocument<'_>>("page.schema.json");
+}
+
+#[test]
 fn whatif() {
     current::<federate_report::whatif::WhatIf<'_>>("whatif.schema.json");
     current::<federate_report::whatif::WhatIfEach<'_>>("whatif-each.schema.json");

@@ -7,7 +7,7 @@ use super::deletions::DeletionArgs;
 use super::filter::FilterArgs;
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, complete, print, print_unchanged, print_value, say};
+use super::{Exit, Fault, complete, page, print, print_unchanged, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
 use federate_kubernetes::{Finding, ObjectRef, Severity};
@@ -106,6 +106,8 @@ enum Output {
     Json,
     /// For scripts and people
     Yaml,
+    /// One file to look at in a browser: what matters, a matrix of objects and clusters, and every changed value
+    Html,
 }
 
 const EXAMPLES: &str = "\
@@ -115,6 +117,7 @@ Examples:
   federate diff main examples/repo                  # the same, as in git
   federate diff main..HEAD examples/repo            # exactly these two revisions
   federate diff examples/repo --from main -o markdown > comment.md
+  federate diff examples/repo --from main -o html > change.html
   federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";
 
 /// `--prune-limit` of a command that only says what another one would refuse.
@@ -181,6 +184,17 @@ impl Diff {
             }
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
+            Output::Html => {
+                let plans = [&from, &to].map(|session| {
+                    let plan = session.plan_with_replicas();
+                    let mut plan = self.args.narrowed(&plan).into_owned();
+                    if let Some(filter) = &filter {
+                        filter.narrow(&mut plan);
+                    }
+                    plan
+                });
+                print_unchanged(&page::write_diff(&report, &comparison, &plans)?)?;
+            }
         }
         Ok(match (federate_engine::any_error(&found), changes.is_empty()) {
             (true, _) => Exit::Error,

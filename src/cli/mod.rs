@@ -33,6 +33,7 @@ mod install;
 mod man;
 mod members;
 mod output;
+mod page;
 mod plan;
 mod progress;
 mod release;

@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 
 use super::filter::FilterArgs;
 use super::settings::{RepoArgs, outcome};
-use super::{Exit, Fault, print, print_to, print_unchanged, say};
+use super::{Exit, Fault, page, print, print_to, print_unchanged, say};
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 use federate_report::kept::control_plane_line;
 use federate_report::table::TextStyle;
-use federate_report::{capacity, plan as report};
+use federate_report::{capacity, findings, plan as report};
 use federate_session::Session;
 
 /// Print where each object is placed, with how many replicas
@@ -50,6 +50,8 @@ enum Output {
     Json,
     /// For scripts and people
     Yaml,
+    /// One file to look at in a browser: a matrix of objects and clusters, with explanations
+    Html,
 }
 
 const EXAMPLES: &str = "\
@@ -57,6 +59,7 @@ Examples:
   federate plan examples/repo --cluster eu-1
   federate plan examples/repo -o wide
   federate plan examples/repo --capacity
+  federate plan examples/repo -o html > plan.html
   federate plan examples/repo -o json > plan.json
   federate plan examples/repo --previous plan.json";
 
@@ -78,6 +81,7 @@ impl Plan {
             Output::Name => print_unchanged(&report::names(&plan))?,
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
+            Output::Html => print_unchanged(&self.page(&session)?)?,
         }
         if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
             say(&format!("note: {line}\n"));
@@ -92,12 +96,25 @@ impl Plan {
         Ok(exit)
     }
 
-    fn table(&self, session: &Session) -> String {
-        let plan = session.plan_with_replicas();
-        let (mut plan, style) = (self.args.narrowed(&plan), self.args.text_style());
+    /// The plan with the replicas of manifests, reduced to what is shown.
+    fn shown_plan(&self, session: &Session) -> federate_dialect::Plan {
+        let mut plan = self.args.narrowed(&session.plan_with_replicas()).into_owned();
         if self.filter.is_given() {
-            self.filter.filter(&[session]).narrow(plan.to_mut());
+            self.filter.filter(&[session]).narrow(&mut plan);
         }
+        plan
+    }
+
+    fn page(&self, session: &Session) -> Result<String, Fault> {
+        let mut findings = session.check();
+        findings.retain(|finding| self.filter.filter(&[session]).shows_finding(finding));
+        let rows = findings::rows(session.repo(), &findings);
+        let name = self.args.repo.display().to_string();
+        page::write_plan(&name, session, &self.shown_plan(session), &rows)
+    }
+
+    fn table(&self, session: &Session) -> String {
+        let (plan, style) = (self.shown_plan(session), self.args.text_style());
         let mut text = table(session, &plan, self.output == Output::Wide, style);
         if self.capacity {
             text.push('\n');

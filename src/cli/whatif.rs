@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::progress;
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_unchanged, print_value};
+use super::{Exit, Fault, page, print, print_unchanged, print_value};
 use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
@@ -114,6 +114,8 @@ enum Output {
     Yaml,
     /// For a comment on a pull request
     Markdown,
+    /// One file to look at in a browser; of one scenario
+    Html,
 }
 
 /// What is lost in turn.
@@ -140,10 +142,14 @@ impl Each {
     }
 }
 
+/// Why there is no page of several scenarios.
+const ONE_SCENARIO: &str = "-o html shows one scenario: name its events, without --each and --scenario";
+
 const EXAMPLES: &str = "\
 Examples:
   federate whatif examples/repo --lose eu-1
   federate whatif examples/repo --scale deployment/shop/storefront=+50%
+  federate whatif examples/repo --lose eu-1 -o html > lost.html
   federate whatif examples/repo --each cluster
   federate whatif examples/lost-region --scenario examples/lost-region/scenarios.yaml";
 
@@ -194,6 +200,10 @@ impl WhatIf {
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print_unchanged(&report.markdown())?,
+            Output::Html => {
+                let before = session.plan_with_replicas();
+                print_unchanged(&page::write_scenario(session, &before, &outcome.changes, words)?)?;
+            }
         }
         Ok(self.exit(std::iter::once(&outcome)))
     }
@@ -225,6 +235,7 @@ impl WhatIf {
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print_unchanged(&report.markdown())?,
+            Output::Html => return Err(Fault::Failed(ONE_SCENARIO.to_owned())),
         }
         Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
     }
@@ -257,6 +268,7 @@ impl WhatIf {
             Output::Json => print_value(&report, Format::Json)?,
             Output::Yaml => print_value(&report, Format::Yaml)?,
             Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.text()))?,
+            Output::Html => return Err(Fault::Failed(ONE_SCENARIO.to_owned())),
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());
         Ok(if holds { Exit::Clean } else { Exit::Findings })

@@ -107,7 +107,7 @@ impl Engine<'_> {
     }
 
     /// The replicas that an object asks for, by the rules of its control plane or else by those of Kubernetes.
-    fn stated_replicas(&self, dialect: &str, object: &Object) -> Option<i64> {
+    pub fn stated_replicas(&self, dialect: &str, object: &Object) -> Option<i64> {
         self.plane(dialect)
             .and_then(|plane| plane.stated_replicas(object))
             .or_else(|| replicas(&object.id, &object.body))

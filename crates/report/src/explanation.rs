@@ -144,9 +144,9 @@ pub struct Fact {
 }
 
 impl Explained {
-    /// Combines a decision with the overrides of its manifests, and the facts of a snapshot that decided.
-    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>, facts: Vec<Fact>) -> Self {
-        Self { origin: origin.to_string(), explanation, manifests, facts, not_ready: BTreeMap::new() }
+    /// Combines a decision with the overrides of its manifests.
+    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
+        Self { origin: origin.to_string(), explanation, manifests, facts: Vec::new(), not_ready: BTreeMap::new() }
     }
 }
 

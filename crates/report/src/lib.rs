@@ -11,6 +11,7 @@ mod escape;
 pub mod explanation;
 pub mod findings;
 pub mod kept;
+pub mod page;
 pub mod plan;
 mod quote;
 pub mod size_budget;

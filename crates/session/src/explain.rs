@@ -1,6 +1,6 @@
 //! Explains where an object is placed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -168,6 +168,25 @@ impl Session {
 
     /// Explains the placement and the overrides of an object; `None` if no control plane handles it.
     pub fn explain(&self, object: &ObjectRef) -> Option<Explained> {
+        let mut explained = self.explain_decision(object)?;
+        explained.facts = self.facts(object);
+        Some(explained)
+    }
+
+    /// The objects whose policies divide replicas and found room for fewer than the repo asks for, with the number asked for.
+    pub fn unmet_replicas(&self) -> BTreeMap<ObjectRef, i64> {
+        let engine = self.engine();
+        let unmet = self.plan().placements.iter().filter_map(|row| {
+            let placed = row.clusters.replicas().or_else(|| row.unschedulable.as_ref().map(|_| 0))?;
+            let object = &self.repo().template(&row.object)?.object;
+            let wanted = engine.stated_replicas(&row.dialect, object)?;
+            (placed < wanted).then(|| (row.object.clone(), wanted))
+        });
+        unmet.collect()
+    }
+
+    /// Like [`explain`](Self::explain), without the facts of a snapshot, each of which costs a decision without it.
+    pub fn explain_decision(&self, object: &ObjectRef) -> Option<Explained> {
         let engine = self.engine();
         let explanation = engine.explain(object, self.plan())?;
         let template = self.repo().template(object).map(|template| &template.object);
@@ -196,7 +215,7 @@ impl Session {
                     }
                 }
             });
-        let mut explained = Explained::new(origin, explanation, changed.collect(), self.facts(object));
+        let mut explained = Explained::new(origin, explanation, changed.collect());
         let not_ready = self.clusters().iter().filter_map(|cluster| {
             let not_ready = cluster.not_ready(self.now())?;
             Some((cluster.name.clone(), not_ready.to_string()))

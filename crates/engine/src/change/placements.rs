@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use federate_dialect::{Placement, Plan, Unschedulable};
+use federate_dialect::{Placed, PlacedClusters, Placement, Plan, Unschedulable};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// An object whose placement differs.
@@ -47,6 +47,19 @@ pub struct PlacementChange {
 }
 
 impl PlacementChange {
+    /// The clusters of the later side, given those of the earlier one.
+    pub fn apply_to(&self, clusters: &PlacedClusters) -> PlacedClusters {
+        let mut shares: BTreeMap<&ClusterName, Option<i64>> =
+            clusters.iter().map(|placed| (&placed.name, placed.replicas)).collect();
+        for shift in &self.clusters {
+            match shift.to {
+                Some(share) => shares.insert(&shift.name, share.replicas),
+                None => shares.remove(&shift.name),
+            };
+        }
+        shares.into_iter().map(|(name, replicas)| Placed { name: name.clone(), replicas }).collect()
+    }
+
     /// Whether clusters or their replicas differ.
     pub fn is_move(&self) -> bool {
         !self.clusters.is_empty()

@@ -11,28 +11,28 @@ use federate_kubernetes::ObjectRef;
 const ALIKE: usize = 3;
 
 /// Edits that are shown together.
-pub(super) struct EditGroup<'d> {
+pub(crate) struct EditGroup<'d> {
     /// The edits, those with the most effects first.
-    pub(super) causes: Vec<&'d Cause>,
+    pub(crate) causes: Vec<&'d Cause>,
     /// How many objects they place otherwise.
-    pub(super) moves: usize,
+    pub(crate) moves: usize,
     /// How many manifests they change.
-    pub(super) manifests: usize,
+    pub(crate) manifests: usize,
     /// Whether all of them change the fields to the same values.
-    pub(super) is_equal: bool,
+    pub(crate) is_equal: bool,
 }
 
 /// The edits with effects.
-pub(super) struct Edits<'d> {
-    pub(super) groups: Vec<EditGroup<'d>>,
+pub(crate) struct Edits<'d> {
+    pub(crate) groups: Vec<EditGroup<'d>>,
     /// The number of the group of each edit.
     group_of: Vec<usize>,
 }
 
 impl<'d> Edits<'d> {
     /// Groups the edits of templates that change the same fields; other edits stand for themselves.
-    pub(super) fn new(changes: &'d Changes) -> Self {
-        let with_effect = || changes.causes.iter().filter(|cause| !cause.is_without_effect());
+    pub(crate) fn new(causes: &'d [Cause]) -> Self {
+        let with_effect = || causes.iter().filter(|cause| !cause.is_without_effect());
         let mut alike: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
         for cause in with_effect() {
             *alike.entry(edit_key(cause)).or_default() += 1;
@@ -55,7 +55,7 @@ impl<'d> Edits<'d> {
     }
 
     /// `edit 2`, for the changes that these edits cause; empty where there is only one edit.
-    pub(super) fn refer(&self, caused_by: &[usize]) -> String {
+    pub(crate) fn refer(&self, caused_by: &[usize]) -> String {
         if self.groups.len() < 2 {
             return String::new();
         }
@@ -109,17 +109,17 @@ impl<'d> EditGroup<'d> {
     }
 
     /// The edited objects; empty for the configuration file.
-    pub(super) fn objects(&self) -> Vec<&'d ObjectRef> {
+    pub(crate) fn objects(&self) -> Vec<&'d ObjectRef> {
         self.causes.iter().filter_map(|cause| cause.object.as_ref()).collect()
     }
 
     /// The first edit, which stands for all.
-    pub(super) fn first(&self) -> Option<&'d Cause> {
+    pub(crate) fn first(&self) -> Option<&'d Cause> {
         self.causes.first().copied()
     }
 
     /// The changed fields with their values and lines. The values of edits that differ are shown where manifests are.
-    pub(super) fn fields(&self) -> Vec<EditedField<'d>> {
+    pub(crate) fn fields(&self) -> Vec<EditedField<'d>> {
         let fields = self.first().map(|cause| cause.fields.as_slice()).unwrap_or_default();
         let edited = |field: &'d federate_engine::change::ChangedField| EditedField {
             path: &field.change.path,
@@ -130,7 +130,7 @@ impl<'d> EditGroup<'d> {
     }
 
     /// What they cause, in words.
-    pub(super) fn effect(&self) -> String {
+    pub(crate) fn effect(&self) -> String {
         let moves = (self.moves > 0).then(|| counted(self.moves, "placement"));
         let manifests = (self.manifests > 0).then(|| counted(self.manifests, "manifest"));
         moves.into_iter().chain(manifests).collect::<Vec<_>>().join(", ")
@@ -138,9 +138,9 @@ impl<'d> EditGroup<'d> {
 }
 
 /// A field that edits change.
-pub(super) struct EditedField<'d> {
-    pub(super) path: &'d str,
+pub(crate) struct EditedField<'d> {
+    pub(crate) path: &'d str,
     /// What it was and is; `None` if that differs between the edits.
-    pub(super) values: Option<(String, String)>,
-    pub(super) line: u32,
+    pub(crate) values: Option<(String, String)>,
+    pub(crate) line: u32,
 }

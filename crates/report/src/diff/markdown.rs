@@ -86,7 +86,7 @@ impl Files {
 pub fn markdown(diff: &Diff<'_>, files: &Files, all: &str) -> String {
     let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
     let sets = ClusterSets::new(&diff.inventory);
-    let comment = Comment { diff, files, sets, edits: Edits::new(diff.changes) };
+    let comment = Comment { diff, files, sets, edits: Edits::new(&diff.changes.causes) };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
         format!(

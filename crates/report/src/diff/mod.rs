@@ -19,7 +19,7 @@ use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod cluster_sets;
-mod edits;
+pub(crate) mod edits;
 mod fit;
 mod groups;
 pub mod markdown;
@@ -299,7 +299,7 @@ fn share(share: Option<Share>) -> String {
 }
 
 /// The name of a side; a full commit hash is abbreviated.
-fn side(name: &str) -> String {
+pub(crate) fn side(name: &str) -> String {
     let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     visible(if hash { name.get(..10).unwrap_or(name) } else { name })
 }
@@ -330,7 +330,7 @@ pub(crate) fn visible(text: &str) -> String {
 const VALUE: usize = 100;
 
 /// The values of a field in one line each. Long texts begin shortly before they differ, so that what differs is shown.
-fn values(path: &PathChange) -> (String, String) {
+pub(crate) fn values(path: &PathChange) -> (String, String) {
     let (from, to) = (path.from.as_ref(), path.to.as_ref());
     let skipped = common_prefix(path);
     let shown = |side: Option<&Value>| match side {

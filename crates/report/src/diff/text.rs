@@ -44,7 +44,7 @@ fn sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
 
 /// The diff as text; one sentence if nothing differs.
 pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
-    let (sets, edits) = (ClusterSets::new(&diff.inventory), Edits::new(diff.changes));
+    let (sets, edits) = (ClusterSets::new(&diff.inventory), Edits::new(&diff.changes.causes));
     let report = Report { diff, detail, style, sets, edits };
     let mut out = String::new();
     let (from, to) = (side(diff.from), side(diff.to));

@@ -132,16 +132,7 @@ impl Verdict {
         counts.deleted_from_clusters = losing.len();
         flags.retain(|_, flags| !flags.is_empty());
         for flag in flags.values().flatten() {
-            *match flag {
-                VerdictFlag::RunsNowhere => &mut counts.runs_nowhere,
-                VerdictFlag::DoesNotFit => &mut counts.does_not_fit,
-                VerdictFlag::Moves => &mut counts.moves,
-                VerdictFlag::Restarts => &mut counts.restarts,
-                VerdictFlag::Scaled => &mut counts.scaled,
-                VerdictFlag::Added => &mut counts.added,
-                VerdictFlag::Fields => &mut counts.fields,
-                VerdictFlag::Deleted => continue,
-            } += 1;
+            counts.count(*flag);
         }
         let objects = flags
             .into_iter()
@@ -150,8 +141,14 @@ impl Verdict {
         Self { sentence: counts.sentence(), counts, objects }
     }
 
+    /// Adds an object with one flag; the sentence stays as it is. Objects are added in their order.
+    pub(crate) fn add(&mut self, object: &ObjectRef, flag: VerdictFlag) {
+        self.counts.count(flag);
+        self.objects.push(ObjectVerdict { object: object.clone(), flags: BTreeSet::from([flag]) });
+    }
+
     /// The objects with a flag.
-    pub(super) fn with_flag(&self, flag: VerdictFlag) -> impl Iterator<Item = &ObjectRef> {
+    pub(crate) fn with_flag(&self, flag: VerdictFlag) -> impl Iterator<Item = &ObjectRef> {
         self.objects.iter().filter(move |one| one.flags.contains(&flag)).map(|one| &one.object)
     }
 }
@@ -179,6 +176,20 @@ fn gains(from: Option<Share>, to: Option<Share>) -> bool {
 }
 
 impl VerdictCounts {
+    /// Counts an object with a flag. Of deletions, manifests are counted instead.
+    fn count(&mut self, flag: VerdictFlag) {
+        *match flag {
+            VerdictFlag::RunsNowhere => &mut self.runs_nowhere,
+            VerdictFlag::DoesNotFit => &mut self.does_not_fit,
+            VerdictFlag::Moves => &mut self.moves,
+            VerdictFlag::Restarts => &mut self.restarts,
+            VerdictFlag::Scaled => &mut self.scaled,
+            VerdictFlag::Added => &mut self.added,
+            VerdictFlag::Fields => &mut self.fields,
+            VerdictFlag::Deleted => return,
+        } += 1;
+    }
+
     /// The numbers that matter in one sentence.
     fn sentence(&self) -> String {
         let verb =

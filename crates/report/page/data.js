@@ -1,0 +1,205 @@
+// Reads the data of the page: the document that schemas/page.schema.json describes, and what is looked up in it.
+import { getElement } from './dom.js';
+
+/** @typedef {{apiVersion: string, kind: string, namespace?: string, name: string}} ObjectRef */
+/** @typedef {{name: string, region: string, zones: string[], provider: string, ready: boolean, why?: string, since?: string, leaving: boolean, version?: string, labels: Object<string, string>, taints: string[], presence: 'stays'|'joins'|'leaves'}} PageCluster */
+/** @typedef {{path: string, from?: any, to?: any}} PathChange */
+/** @typedef {{object: ObjectRef, kind: 'added'|'changed'|'removed', clusters: string[], replicasAt?: string, paths: PathChange[], diff: string, restartsPods?: boolean, pods?: number, causedBy?: number[]}} ObjectChange */
+/** @typedef {{reason: string, message: string}} Unschedulable */
+/** @typedef {{object: ObjectRef, policy?: {from?: ObjectRef, to?: ObjectRef}, before?: number, after?: number, flags?: string[], unschedulable?: {from?: Unschedulable, to?: Unschedulable}, wanted?: {from?: number, to?: number}, follows?: number[], suspended?: number[], changes?: number[], causedBy?: number[]}} PageObject */
+/** @typedef {{object?: ObjectRef, role: string, kind: string, file: string, line: number, fields: (PathChange & {line: number})[], moves: number, manifests: number}} Cause */
+/** @typedef {{severity: string, code: string, file?: string, line?: number, object?: ObjectRef, message: string, help?: string, page: string}} FindingRow */
+/** @typedef {{object: number, origin: string, policy: string[], steps: string[], clusters: {clusters: number[], chosen: boolean, refusedBy?: string, why: string}[], overrides: {policy: string, clusters: number[], fields: string[]}[]}} PageExplanation */
+/** @typedef {{allocatable?: string, requestedBefore: string, requestedAfter: string, leftBefore?: string, leftAfter?: string}} ResourceChange */
+/** @typedef {{mode: 'plan'|'diff'|'whatif', from?: string, to: string, clusters: PageCluster[], capacity: Object<string, Object<string, ResourceChange>>, clusterLists: [number, number|null][][], objects: PageObject[], changes: ObjectChange[], causes: Cause[], findings: FindingRow[], resolved: FindingRow[], explanations: PageExplanation[]}} PageDocument */
+
+/**
+ * An object with what the page computes of it once.
+ * @typedef {{index: number, ref: ObjectRef, row: PageObject, flags: Set<string>, severity: number, before: ClusterList, after: ClusterList, leader: string, search: string}} Item
+ */
+
+/**
+ * Where an object is: by cluster, `NOT_THERE`, `PLACED` for an object without replicas, or its replicas.
+ * @typedef {{replicas: Float64Array, total: number, clusters: number, divided: boolean}} ClusterList
+ */
+
+export const NOT_THERE = -2;
+export const PLACED = -1;
+
+/** The flags of a verdict, the worst first. */
+export const FLAGS = ['runsNowhere', 'doesNotFit', 'deleted', 'moves', 'restarts', 'scaled', 'added', 'fields'];
+
+/** The sign and the word of each flag. */
+export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
+  runsNowhere: ['✕', 'runs nowhere'],
+  doesNotFit: ['!', 'does not fit'],
+  deleted: ['−', 'deleted'],
+  moves: ['⇄', 'moves'],
+  restarts: ['↻', 'pods restart'],
+  scaled: ['↕', 'scaled'],
+  added: ['+', 'new'],
+  fields: ['≠', 'fields change'],
+});
+
+/**
+ * The data of the page.
+ * @returns {Promise<PageDocument>}
+ */
+export async function readDocument() {
+  const text = atob((getElement('data').textContent || '').trim());
+  const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return JSON.parse(await new Response(stream).text());
+}
+
+/** Everything that the sections look up. */
+export class Model {
+  /** @param {PageDocument} data */
+  constructor(data) {
+    this.data = data;
+    this.isDiff = data.mode !== 'plan';
+    /** @type {Map<number, ClusterList>} */
+    this.lists = new Map();
+    this.nowhere = this.createList([]);
+    /** @type {Map<string, number>} */
+    this.clusterNumbers = new Map(data.clusters.map((cluster, at) => [cluster.name, at]));
+    this.items = data.objects.map((row, index) => this.createItem(row, index));
+    /** @type {Map<number, PageExplanation>} */
+    this.explanations = new Map(data.explanations.map((one) => [one.object, one]));
+    /** The objects that follow each object. @type {Map<number, Item[]>} */
+    this.followers = new Map();
+    for (const item of this.items) {
+      for (const leader of item.row.follows || []) {
+        const known = this.followers.get(leader);
+        if (known) known.push(item);
+        else this.followers.set(leader, [item]);
+      }
+    }
+    this.regions = this.groupRegions();
+  }
+
+  /**
+   * @param {PageObject} row
+   * @param {number} index
+   * @returns {Item}
+   */
+  createItem(row, index) {
+    const flags = new Set(row.flags || []);
+    const worst = FLAGS.findIndex((flag) => flags.has(flag));
+    const policy = (row.policy && (row.policy.to || row.policy.from)) || undefined;
+    return {
+      index,
+      ref: row.object,
+      row,
+      flags,
+      severity: worst < 0 ? FLAGS.length : worst,
+      before: this.getList(row.before),
+      after: this.getList(row.after),
+      leader: policy ? policy.kind + ' ' + pathOf(policy) : '',
+      search: '',
+    };
+  }
+
+  /**
+   * @param {number|undefined} number
+   * @returns {ClusterList}
+   */
+  getList(number) {
+    if (number === undefined) return this.nowhere;
+    let list = this.lists.get(number);
+    if (!list) {
+      list = this.createList(this.data.clusterLists[number]);
+      this.lists.set(number, list);
+    }
+    return list;
+  }
+
+  /**
+   * @param {[number, number|null][]} placed
+   * @returns {ClusterList}
+   */
+  createList(placed) {
+    const replicas = new Float64Array(this.data.clusters.length).fill(NOT_THERE);
+    let total = 0;
+    let divided = false;
+    for (const [cluster, number] of placed) {
+      replicas[cluster] = number === null ? PLACED : number;
+      if (number !== null) {
+        total += number;
+        divided = true;
+      }
+    }
+    return { replicas, total, clusters: placed.length, divided };
+  }
+
+  /** The clusters by region, each region with the numbers of its clusters. */
+  groupRegions() {
+    /** @type {Map<string, number[]>} */
+    const regions = new Map();
+    this.data.clusters.forEach((cluster, at) => {
+      const region = cluster.region || 'no region';
+      const known = regions.get(region);
+      if (known) known.push(at);
+      else regions.set(region, [at]);
+    });
+    return [...regions].sort((a, b) => (a[0] < b[0] ? -1 : 1)).map(([name, clusters]) => ({ name, clusters }));
+  }
+
+  /**
+   * The object of a fragment such as `Deployment/shop/web`, whatever its case.
+   * @param {string} fragment
+   * @returns {Item|undefined}
+   */
+  findItem(fragment) {
+    const wanted = fragment.toLowerCase();
+    return this.items.find((item) => {
+      const path = item.ref.kind + '/' + pathOf(item.ref);
+      const group = item.ref.apiVersion.includes('/') ? item.ref.apiVersion.split('/')[0] : '';
+      return path.toLowerCase() === wanted || (item.ref.kind + '.' + group + '/' + pathOf(item.ref)).toLowerCase() === wanted;
+    });
+  }
+
+  /**
+   * The changes of an object.
+   * @param {Item} item
+   * @returns {ObjectChange[]}
+   */
+  getChanges(item) {
+    return (item.row.changes || []).map((at) => this.data.changes[at]);
+  }
+
+  /**
+   * What the filter searches: names, policies, fields and values.
+   * @param {Item} item
+   * @returns {string}
+   */
+  getSearchText(item) {
+    if (!item.search) {
+      const words = [item.ref.kind, pathOf(item.ref), item.leader];
+      for (const change of this.getChanges(item)) {
+        for (const path of change.paths) words.push(path.path, valueText(path.from), valueText(path.to));
+      }
+      item.search = words.join('\n').toLowerCase();
+    }
+    return item.search;
+  }
+}
+
+/**
+ * `namespace/name`, or only the name.
+ * @param {ObjectRef} ref
+ * @returns {string}
+ */
+export function pathOf(ref) {
+  return ref.namespace ? ref.namespace + '/' + ref.name : ref.name;
+}
+
+/**
+ * A value in text; strings without quotes.
+ * @param {any} value
+ * @returns {string}
+ */
+export function valueText(value) {
+  if (value === undefined) return '–';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

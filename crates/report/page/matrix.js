@@ -1,0 +1,568 @@
+// The matrix: an object a row, a cluster or a region a column. Only the rows that can be seen have elements.
+import { appendChildren, countWord, createElement, replaceChildren } from './dom.js';
+import { FLAGS, FLAG_WORDS, Model, pathOf } from './data.js';
+import { createSigns, drawStrip, getCellSentence, getCellState, getCellText, getRegionSentence, getShade, getSumText, getTotalText, TICK } from './cells.js';
+
+/** With so many clusters, each has a column with words. */
+const FEW_CLUSTERS = 14;
+
+/** So many rows of a group that only restart or change fields are shown before they are folded. */
+const FOLD_FROM = 3;
+
+/** Rows that are printed. */
+const PRINTED_ROWS = 400;
+
+/** @typedef {{kind: 'group', name: string, items: import('./data.js').Item[]} | {kind: 'item', item: import('./data.js').Item} | {kind: 'fold', group: string, items: import('./data.js').Item[]}} MatrixRow */
+/** @typedef {{name: string, title: string, width: number, clusters: number[], isCluster: boolean, region?: string}} MatrixColumn */
+
+export class Matrix {
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} root
+   * @param {(item: import('./data.js').Item) => void} openItem
+   */
+  constructor(model, root, openItem) {
+    this.model = model;
+    this.openItem = openItem;
+    /** @type {number|undefined} */
+    this.width = undefined;
+    /** @type {MatrixColumn[]} */
+    this.columns = [];
+    this.columnsBy = model.data.clusters.length > FEW_CLUSTERS ? 'region' : 'cluster';
+    /** @type {Set<string>} */
+    this.openRegions = new Set();
+    this.groupBy = 'policy';
+    this.isAll = !model.isDiff;
+    /** @type {Set<string>} */
+    this.unfolded = new Set();
+    this.isFiltered = false;
+    /** @type {import('./data.js').Item[]} */
+    this.items = [];
+    /** @type {MatrixRow[]} */
+    this.rows = [];
+    /** The top of each row, and the height of all. @type {number[]} */
+    this.tops = [0];
+    this.focus = { row: 0, column: 0 };
+    /** @type {Map<number, HTMLElement>} */
+    this.drawn = new Map();
+    this.head = createElement('div', { class: 'matrix-head', role: 'row', 'aria-rowindex': 1 });
+    this.space = createElement('div', { class: 'matrix-rows', role: 'rowgroup' });
+    this.box = createElement(
+      'div',
+      {
+        class: 'matrix-box',
+        role: 'grid',
+        'aria-label': 'Objects by cluster',
+        keydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
+        scroll: () => this.drawRows(),
+      },
+      createElement('div', { class: 'matrix-headgroup', role: 'rowgroup' }, this.head),
+      this.space,
+    );
+    this.controls = createElement('div', { class: 'controls' });
+    this.empty = createElement('p', { class: 'note', hidden: true });
+    replaceChildren(root, this.controls, this.empty, this.box);
+    this.drawControls();
+    new ResizeObserver(() => this.handleResize()).observe(this.box);
+    window.addEventListener('beforeprint', () => this.printRows());
+    window.addEventListener('afterprint', () => this.update());
+  }
+
+  isNarrow() {
+    return window.matchMedia('(max-width: 760px)').matches;
+  }
+
+  handleResize() {
+    const width = this.box.clientWidth;
+    if (width === this.width) return;
+    this.width = width;
+    this.update();
+  }
+
+  drawControls() {
+    const choice = (/** @type {string} */ label, /** @type {[string, string][]} */ options, /** @type {string} */ value, /** @type {(value: string) => void} */ choose) =>
+      createElement(
+        'span',
+        { class: 'choice', role: 'group', 'aria-label': label },
+        ...options.map(([key, text]) =>
+          createElement('button', {
+            type: 'button',
+            text,
+            'aria-pressed': String(key === value),
+            click: () => {
+              choose(key);
+              this.drawControls();
+              this.update();
+            },
+          }),
+        ),
+      );
+    replaceChildren(
+      this.controls,
+      this.model.isDiff ? choice('Objects', [['changed', 'Changed'], ['all', 'All']], this.isAll ? 'all' : 'changed', (key) => (this.isAll = key === 'all')) : null,
+      this.model.data.clusters.length > FEW_CLUSTERS
+        ? choice('Columns', [['region', 'Regions'], ['cluster', 'Clusters']], this.columnsBy, (key) => (this.columnsBy = key))
+        : null,
+      choice('Groups', [['policy', 'Policy'], ['namespace', 'Namespace'], ['kind', 'Kind']], this.groupBy, (key) => (this.groupBy = key)),
+    );
+  }
+
+  /**
+   * Shows the objects that a filter lets through.
+   * @param {import('./data.js').Item[]} items
+   * @param {boolean} isFiltered
+   */
+  setItems(items, isFiltered) {
+    this.items = items;
+    this.isFiltered = isFiltered;
+    this.update();
+  }
+
+  /** Computes rows and columns again, and draws what can be seen. */
+  update() {
+    const hadFocus = this.box.contains(document.activeElement);
+    this.columns = this.createColumns();
+    this.rows = this.createRows();
+    const narrow = this.isNarrow();
+    this.tops = [0];
+    for (const row of this.rows) {
+      const height = row.kind === 'group' ? 36 : narrow ? 58 : 30;
+      this.tops.push(this.tops[this.tops.length - 1] + height);
+    }
+    const width = this.columns.reduce((sum, column) => sum + column.width, 0);
+    this.space.style.height = this.tops[this.rows.length] + 'px';
+    this.space.style.width = narrow ? '100%' : this.nameWidth() + 104 + width + 'px';
+    this.head.style.width = this.space.style.width;
+    this.box.setAttribute('aria-rowcount', String(this.rows.length + 1));
+    this.box.setAttribute('aria-colcount', String(this.columns.length + 2));
+    this.box.hidden = this.rows.length === 0;
+    this.empty.hidden = this.rows.length > 0;
+    replaceChildren(this.empty, this.isFiltered ? 'No object matches the filter.' : 'Nothing changes on any cluster. “All” shows where everything runs.');
+    this.focus.row = Math.min(this.focus.row, Math.max(0, this.rows.length - 1));
+    this.drawHead();
+    for (const element of this.drawn.values()) element.remove();
+    this.drawn.clear();
+    this.drawRows();
+    if (hadFocus) this.focusCell();
+  }
+
+  nameWidth() {
+    return Math.max(200, Math.min(380, Math.round((this.box.clientWidth || 900) * 0.3)));
+  }
+
+  /** @returns {MatrixColumn[]} */
+  createColumns() {
+    const clusters = this.model.data.clusters;
+    const few = clusters.length <= FEW_CLUSTERS;
+    const column = (/** @type {number} */ at, /** @type {string|undefined} */ region) => ({
+      name: clusters[at].name,
+      title: clusters[at].name + (clusters[at].region ? ', ' + clusters[at].region : ''),
+      width: few ? 104 : 34,
+      clusters: [at],
+      isCluster: true,
+      region,
+    });
+    if (few || this.columnsBy === 'cluster') {
+      return this.model.regions.flatMap((region) => region.clusters.map((at) => column(at, region.name)));
+    }
+    return this.model.regions.flatMap((region) => {
+      const all = {
+        name: region.name,
+        title: region.name + ', ' + countWord(region.clusters.length, 'cluster'),
+        width: Math.max(104, region.clusters.length * TICK + 92),
+        clusters: region.clusters,
+        isCluster: false,
+        region: region.name,
+      };
+      return this.openRegions.has(region.name) ? [all, ...region.clusters.map((at) => ({ ...column(at, region.name), width: 76 }))] : [all];
+    });
+  }
+
+  /** @returns {MatrixRow[]} */
+  createRows() {
+    const shown = this.items.filter((item) => this.isAll || item.flags.size > 0);
+    /** @type {Map<string, import('./data.js').Item[]>} */
+    const groups = new Map();
+    for (const item of shown) {
+      const name = this.getGroup(item);
+      const known = groups.get(name);
+      if (known) known.push(item);
+      else groups.set(name, [item]);
+    }
+    const compare = (/** @type {import('./data.js').Item} */ a, /** @type {import('./data.js').Item} */ b) => a.severity - b.severity || a.index - b.index;
+    const sorted = [...groups].map(([name, items]) => ({ name, items: items.sort(compare) }));
+    sorted.sort((a, b) => a.items[0].severity - b.items[0].severity || (a.name < b.name ? -1 : 1));
+    /** @type {MatrixRow[]} */
+    const rows = [];
+    for (const { name, items } of sorted) {
+      rows.push({ kind: 'group', name, items });
+      const important = items.filter((item) => item.severity < FLAGS.indexOf('restarts'));
+      const rest = items.filter((item) => item.severity >= FLAGS.indexOf('restarts'));
+      const folds = !this.isAll && !this.isFiltered && rest.length > FOLD_FROM && !this.unfolded.has(name);
+      for (const item of folds ? important : items) rows.push({ kind: 'item', item });
+      if (folds) rows.push({ kind: 'fold', group: name, items: rest });
+    }
+    return rows;
+  }
+
+  /**
+   * The group of an object; one that follows another stands with it.
+   * @param {import('./data.js').Item} item
+   * @returns {string}
+   */
+  getGroup(item) {
+    if (this.groupBy === 'namespace') return item.ref.namespace || 'no namespace';
+    if (this.groupBy === 'kind') return item.ref.kind;
+    if (item.leader) return item.leader;
+    const leader = (item.row.follows || [])[0];
+    if (leader !== undefined && this.model.items[leader].leader) return this.model.items[leader].leader;
+    return item.before.clusters + item.after.clusters > 0 ? 'without a policy' : 'no policy matches';
+  }
+
+  drawHead() {
+    const columns = this.columns;
+    const cells = columns.map((column, at) => {
+      const cluster = column.isCluster ? this.model.data.clusters[column.clusters[0]] : undefined;
+      const state = !cluster ? '' : cluster.presence === 'leaves' ? ' leaves' : cluster.presence === 'joins' ? ' joins' : cluster.ready ? '' : ' not-ready';
+      const words = state === ' leaves' ? ', leaves' : state === ' joins' ? ', joins' : state === ' not-ready' ? ', not ready' + (cluster && cluster.why ? ': ' + cluster.why : '') : '';
+      const label = column.isCluster
+        ? createElement('span', { class: 'name', text: column.name })
+        : createElement('button', {
+            type: 'button',
+            class: 'region',
+            text: (this.openRegions.has(column.name) ? '▾ ' : '▸ ') + column.name,
+            'aria-expanded': String(this.openRegions.has(column.name)),
+            click: () => this.toggleRegion(column.name),
+          });
+      const cell = createElement(
+        'div',
+        { class: 'cell head' + state + (column.width < 60 ? ' narrow' : ''), role: 'columnheader', 'aria-colindex': at + 3, title: column.title + words },
+        label,
+        words ? createElement('span', { class: 'sr', text: words }) : null,
+      );
+      cell.style.width = column.width + 'px';
+      return cell;
+    });
+    const name = createElement('div', { class: 'cell first head', role: 'columnheader', 'aria-colindex': 1, text: 'Object' });
+    name.style.width = this.nameWidth() + 'px';
+    const total = createElement('div', { class: 'cell total head', role: 'columnheader', 'aria-colindex': 2, text: 'Total' });
+    replaceChildren(this.head, name, total, ...cells);
+    const isTall = columns.some((column) => column.width < 60);
+    this.head.classList.toggle('tall', isTall);
+  }
+
+  /** @param {string} region */
+  toggleRegion(region) {
+    if (!this.openRegions.delete(region)) this.openRegions.add(region);
+    this.update();
+  }
+
+  /** Draws the rows in view, and removes the others. */
+  drawRows() {
+    const top = this.box.scrollTop - 200;
+    const bottom = this.box.scrollTop + (this.box.clientHeight || 600) + 200;
+    const first = Math.max(0, findRow(this.tops, top));
+    let last = first;
+    while (last < this.rows.length && this.tops[last] < bottom) last += 1;
+    for (const [at, element] of this.drawn) {
+      if ((at < first || at >= last) && !element.contains(document.activeElement)) {
+        element.remove();
+        this.drawn.delete(at);
+      }
+    }
+    for (let at = first; at < last; at += 1) {
+      if (this.drawn.has(at)) continue;
+      const element = this.drawRow(at);
+      // Rows stand in their order, for those who read the page without its layout.
+      const next = [...this.drawn].filter(([other]) => other > at).sort((a, b) => a[0] - b[0])[0];
+      this.space.insertBefore(element, next ? next[1] : null);
+      this.drawn.set(at, element);
+    }
+  }
+
+  /**
+   * @param {number} at
+   * @returns {HTMLElement}
+   */
+  drawRow(at) {
+    const row = this.rows[at];
+    const element = createElement('div', { class: 'row ' + row.kind, role: 'row', 'aria-rowindex': at + 2 });
+    element.style.top = this.tops[at] + 'px';
+    element.style.height = this.tops[at + 1] - this.tops[at] + 'px';
+    if (row.kind === 'item') this.drawItem(element, at, row.item);
+    else this.drawGroup(element, at, row);
+    return element;
+  }
+
+  /**
+   * @param {HTMLElement} element
+   * @param {number} at
+   * @param {{kind: 'group', name: string, items: import('./data.js').Item[]} | {kind: 'fold', group: string, items: import('./data.js').Item[]}} row
+   */
+  drawGroup(element, at, row) {
+    const parts = FLAGS.flatMap((flag) => {
+      const number = row.items.filter((item) => item.flags.has(flag)).length;
+      return number > 0 ? [FLAG_WORDS[flag][0] + ' ' + number + ' ' + FLAG_WORDS[flag][1]] : [];
+    });
+    const cell = createElement(
+      'div',
+      { class: 'cell first wide', role: 'gridcell', 'aria-colindex': 1, 'aria-colspan': this.columns.length + 2, tabindex: this.tabIndex(at, 0), click: () => this.open(at) },
+      row.kind === 'group'
+        ? createElement('b', { text: row.name })
+        : createElement('span', { class: 'link', text: '▸ ' + countWord(row.items.length, 'more object') }),
+      createElement('span', { class: 'muted', text: ' ' + (row.kind === 'group' ? countWord(row.items.length, 'object') + (parts.length ? ' · ' : '') : '') + parts.join(' · ') }),
+    );
+    cell.dataset.column = '0';
+    element.append(cell);
+  }
+
+  /**
+   * @param {HTMLElement} element
+   * @param {number} at
+   * @param {import('./data.js').Item} item
+   */
+  drawItem(element, at, item) {
+    const followers = (this.model.followers.get(item.index) || []).length;
+    const name = createElement(
+      'div',
+      { class: 'cell first', role: 'rowheader', 'aria-colindex': 1, tabindex: this.tabIndex(at, 0), click: () => this.open(at), title: item.ref.kind + ' ' + pathOf(item.ref) },
+      createElement('span', { class: 'kind', text: item.ref.kind }),
+      createElement('span', { class: 'path' }, item.ref.namespace ? createElement('span', { class: 'muted ns', text: item.ref.namespace + '/' }) : null, createElement('span', { class: 'objname', text: item.ref.name })),
+      followers > 0 ? createElement('span', { class: 'muted', title: countWord(followers, 'object') + ' follow', text: '↳' + followers }) : null,
+      createElement('span', { class: 'flags' }, ...createSigns(item, FLAGS, FLAG_WORDS)),
+    );
+    name.dataset.column = '0';
+    const total = createElement('div', { class: 'cell total', role: 'gridcell', 'aria-colindex': 2, tabindex: this.tabIndex(at, 1), text: getTotalText(this.model, item) });
+    total.dataset.column = '1';
+    element.append(name, total);
+    if (this.isNarrow()) {
+      const all = this.model.regions.flatMap((region) => region.clusters);
+      element.append(createElement('div', { class: 'cell all', role: 'gridcell', 'aria-colindex': 3 }, ...this.createSummary(item, all)));
+      return;
+    }
+    name.style.width = this.nameWidth() + 'px';
+    let left = this.nameWidth() + 104;
+    this.columns.forEach((column, number) => {
+      const isFocused = this.focus.row === at && this.focus.column === number + 2;
+      const cell = this.drawCell(item, column, isFocused);
+      if (cell) {
+        cell.style.left = left + 'px';
+        cell.style.width = column.width + 'px';
+        cell.setAttribute('aria-colindex', String(number + 3));
+        cell.setAttribute('tabindex', this.tabIndex(at, number + 2));
+        cell.dataset.column = String(number + 2);
+        element.append(cell);
+      }
+      left += column.width;
+    });
+  }
+
+  /**
+   * What a narrow screen shows of an object: its clusters in a strip.
+   * @param {import('./data.js').Item} item
+   * @param {number[]} clusters
+   * @returns {Node[]}
+   */
+  createSummary(item, clusters) {
+    const sentence = clusters.filter((at) => getCellState(this.model, item, at) !== 'none').map((at) => getCellSentence(this.model, item, at));
+    const words = createElement('span', { class: 'sr', text: sentence.length > 0 ? sentence.join('; ') : 'on no cluster' });
+    if (clusters.length > FEW_CLUSTERS) return [drawStrip(this.model, item, clusters), words];
+    const chips = clusters
+      .filter((at) => getCellState(this.model, item, at) !== 'none')
+      .map((at) => createElement('span', { class: 'chip ' + getCellState(this.model, item, at), 'aria-hidden': 'true', text: this.model.data.clusters[at].name + ' ' + getCellText(this.model, item, at) }));
+    return [...chips, words];
+  }
+
+  /**
+   * A cell; none where there is nothing to show, unless the focus is there.
+   * @param {import('./data.js').Item} item
+   * @param {MatrixColumn} column
+   * @param {boolean} isFocused
+   * @returns {HTMLElement|null}
+   */
+  drawCell(item, column, isFocused) {
+    if (!column.isCluster) {
+      const text = getSumText(this.model, item, column.clusters);
+      const region = { name: column.name, clusters: column.clusters };
+      return createElement(
+        'div',
+        { class: 'cell data', role: 'gridcell' },
+        createElement('span', { class: 'sum', 'aria-hidden': 'true', text }),
+        drawStrip(this.model, item, column.clusters),
+        createElement('span', { class: 'sr', text: getRegionSentence(this.model, item, region) }),
+      );
+    }
+    const cluster = column.clusters[0];
+    const state = getCellState(this.model, item, cluster);
+    const wide = column.width >= 76;
+    if (state === 'none' && !isFocused && !wide) return null;
+    const text = wide ? getCellText(this.model, item, cluster) : getShortText(this.model, item, cluster);
+    const suspended = (item.row.suspended || []).includes(cluster) ? ' suspended' : '';
+    const shade = state === 'same' ? ' shade' + getShade(item.after.replicas[cluster]) : '';
+    return createElement(
+      'div',
+      { class: 'cell data ' + state + shade + suspended, role: 'gridcell' },
+      createElement('span', { 'aria-hidden': 'true', text }),
+      createElement('span', { class: 'sr', text: getCellSentence(this.model, item, cluster) + (suspended ? ', suspended' : '') }),
+    );
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  tabIndex(row, column) {
+    return this.focus.row === row && this.focus.column === column ? '0' : '-1';
+  }
+
+  /** @param {number} at */
+  open(at) {
+    const row = this.rows[at];
+    this.focus = { row: at, column: 0 };
+    if (!row) return;
+    if (row.kind === 'item') this.openItem(row.item);
+    else if (row.kind === 'fold') {
+      this.unfolded.add(row.group);
+      this.update();
+      this.focusCell();
+    } else if (this.unfolded.delete(row.name)) {
+      this.update();
+      this.focusCell();
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  handleKey(event) {
+    if (event.altKey || event.metaKey || event.target instanceof HTMLButtonElement) return;
+    const page = Math.max(1, Math.floor(this.box.clientHeight / 30) - 2);
+    const last = this.rows.length - 1;
+    const columns = this.isNarrow() ? 1 : this.columns.length + 1;
+    const { row, column } = this.focus;
+    const moves = /** @type {Object<string, [number, number]>} */ ({
+      ArrowDown: [row + 1, column],
+      ArrowUp: [row - 1, column],
+      ArrowRight: [row, column + 1],
+      ArrowLeft: [row, column - 1],
+      PageDown: [row + page, column],
+      PageUp: [row - page, column],
+      Home: event.ctrlKey ? [0, 0] : [row, 0],
+      End: event.ctrlKey ? [last, column] : [row, columns],
+    });
+    if (event.key === 'Enter' || event.key === ' ') this.open(row);
+    else if (moves[event.key]) this.moveFocus(Math.max(0, Math.min(last, moves[event.key][0])), Math.max(0, Math.min(columns, moves[event.key][1])));
+    else return;
+    event.preventDefault();
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  moveFocus(row, column) {
+    const before = this.focus.row;
+    this.focus = { row, column: this.rows[row].kind === 'item' ? column : 0 };
+    for (const at of new Set([before, row])) {
+      const element = this.drawn.get(at);
+      if (element) {
+        element.remove();
+        this.drawn.delete(at);
+      }
+    }
+    this.showRow(row);
+    this.drawRows();
+    this.focusCell();
+  }
+
+  /** Scrolls until a row can be seen. @param {number} row */
+  showRow(row) {
+    const head = this.head.offsetHeight;
+    const top = this.tops[row];
+    if (top < this.box.scrollTop) this.box.scrollTop = top;
+    else if (this.tops[row + 1] + head > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = this.tops[row + 1] + head - this.box.clientHeight;
+  }
+
+  focusCell() {
+    const element = this.drawn.get(this.focus.row);
+    const cell = element && element.querySelector('[data-column="' + this.focus.column + '"]');
+    if (cell instanceof HTMLElement) cell.focus({ preventScroll: this.focus.column === 0 });
+  }
+
+  /**
+   * Moves the focus to an object, if a row shows it.
+   * @param {import('./data.js').Item} item
+   */
+  focusItem(item) {
+    const at = this.rows.findIndex((row) => row.kind === 'item' && row.item === item);
+    if (at >= 0) this.moveFocus(at, 0);
+    else this.focusCell();
+  }
+
+  /**
+   * The object before or after another one, in the order of the rows.
+   * @param {import('./data.js').Item} item
+   * @param {number} step
+   * @returns {import('./data.js').Item|undefined}
+   */
+  findNeighbor(item, step) {
+    const items = this.rows.flatMap((row) => (row.kind === 'item' ? [row.item] : []));
+    return items[items.indexOf(item) + step];
+  }
+
+  /** Draws the first rows for print, where nothing scrolls. */
+  printRows() {
+    for (const element of this.drawn.values()) element.remove();
+    this.drawn.clear();
+    const number = Math.min(this.rows.length, PRINTED_ROWS);
+    for (let at = 0; at < number; at += 1) {
+      const element = this.drawRow(at);
+      this.space.append(element);
+      this.drawn.set(at, element);
+    }
+    this.space.style.height = this.tops[number] + 'px';
+    if (number < this.rows.length) {
+      const rest = createElement('p', { class: 'printed-rest', text: 'and ' + countWord(this.rows.length - number, 'more row') });
+      appendChildren(this.space, [rest]);
+      window.addEventListener('afterprint', () => rest.remove(), { once: true });
+    }
+  }
+}
+
+/**
+ * The last row that begins at or above a height.
+ * @param {number[]} tops
+ * @param {number} height
+ */
+function findRow(tops, height) {
+  let low = 0;
+  let high = tops.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle] <= height) low = middle;
+    else high = middle - 1;
+  }
+  return Math.min(low, Math.max(0, tops.length - 2));
+}
+
+/**
+ * A cell in a few signs, for columns without room.
+ * @param {Model} model
+ * @param {import('./data.js').Item} item
+ * @param {number} cluster
+ */
+function getShortText(model, item, cluster) {
+  const after = item.after.replicas[cluster];
+  switch (getCellState(model, item, cluster)) {
+    case 'none':
+      return '·';
+    case 'gone':
+      return '✕';
+    case 'new':
+      return '+' + (after < 0 ? '' : after);
+    case 'more':
+      return '▲' + Math.max(0, after);
+    case 'fewer':
+      return '▼' + Math.max(0, after);
+    default:
+      return after < 0 ? '●' : String(after);
+  }
+}

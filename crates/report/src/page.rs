@@ -1,0 +1,101 @@
+//! A result as one HTML file: a page that needs no network, no server and no other file.
+//!
+//! ```text
+//! PageDocument ─► JSON ─► deflate ─► base64 ─► a block of text in the page ─► page/data.js ─► what is shown
+//!       └───────► verdict::write: HTML that is there before any script runs
+//! ```
+//!
+//! The verdict is written here, so that it is the first thing that appears, and all that a reader without scripts gets. The
+//! rest is drawn by the modules in `crates/report/page`, from the data. The page allows only its own script and style, by
+//! their hashes; text of a repo becomes text nodes, never markup.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use sha2::{Digest, Sha256};
+
+mod document;
+mod verdict;
+
+pub use document::{
+    ClusterPresence, ClusterVerdicts, PageCluster, PageDocument, PageExplanation, PageMode, PageObject,
+    PageOverride, PagePlaced, PageSide,
+};
+
+/// The modules of the script, each after those that it imports.
+const MODULES: [&str; 11] = [
+    include_str!("../page/dom.js"),
+    include_str!("../page/data.js"),
+    include_str!("../page/filter.js"),
+    include_str!("../page/cells.js"),
+    include_str!("../page/matrix.js"),
+    include_str!("../page/moves.js"),
+    include_str!("../page/values.js"),
+    include_str!("../page/capacity.js"),
+    include_str!("../page/findings.js"),
+    include_str!("../page/pane.js"),
+    include_str!("../page/main.js"),
+];
+
+/// The style sheet.
+const STYLE: &str = include_str!("../page/page.css");
+
+/// A page as HTML.
+///
+/// # Errors
+///
+/// If the document cannot be serialized, which does not happen for documents of federate.
+pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
+    let script = join_modules();
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+        hash_source(&script),
+        hash_source(STYLE)
+    );
+    let mut out = String::with_capacity(script.len() + STYLE.len() + (1 << 16));
+    out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    out.push_str(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
+    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
+    out.push_str(&format!("<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n", verdict::title(document)));
+    verdict::write(&mut out, document);
+    out.push_str("<script type=\"text/plain\" id=\"data\">");
+    out.push_str(&encode(document)?);
+    out.push_str("</script>\n<script>");
+    out.push_str(&script);
+    out.push_str("</script>\n</body>\n</html>\n");
+    Ok(out)
+}
+
+/// JSON, compressed without a header, as base64.
+fn encode(document: &PageDocument<'_>) -> io::Result<String> {
+    let mut encoder = io::BufWriter::new(DeflateEncoder::new(Vec::new(), Compression::default()));
+    serde_json::to_writer(&mut encoder, document)?;
+    encoder.flush()?;
+    let encoder = encoder.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(STANDARD.encode(encoder.finish()?))
+}
+
+/// The modules as one script: a page cannot import modules of its own without an address for each of them. Names are unique
+/// over all modules, so that imports and exports can be left out.
+fn join_modules() -> String {
+    let mut script = String::from("'use strict';(() => {\n");
+    for line in MODULES.iter().flat_map(|module| module.lines()).filter(|line| !line.starts_with("import ")) {
+        script.push_str(line.strip_prefix("export ").unwrap_or(line));
+        script.push('\n');
+    }
+    script.push_str("})();\n");
+    script
+}
+
+/// The source of a content security policy that allows exactly this text.
+fn hash_source(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests;

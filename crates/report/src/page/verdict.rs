@@ -1,0 +1,317 @@
+//! The part of a page that needs no script: what matters, what must be decided, what was edited.
+
+use std::fmt::Write as _;
+
+use super::document::{PageDocument, PageMode, PageObject};
+use crate::diff::{VerdictFlag, visible};
+use crate::table::counted;
+use crate::diff::edits::{EditGroup, Edits};
+use federate_engine::change::{CauseRole, ObjectChangeKind};
+use federate_kubernetes::Severity;
+
+/// How many objects that must be decided are shown; the others follow a button.
+const DECISIONS: usize = 60;
+
+/// How many edits are shown.
+const EDITS: usize = 30;
+
+/// How many fields of an edit are shown.
+const FIELDS: usize = 4;
+
+/// The title of a page.
+pub(super) fn title(document: &PageDocument<'_>) -> String {
+    let mode = mode_name(document.mode);
+    match document.from {
+        Some(from) => format!("{mode}: {} → {}", escape(&side(from)), escape(&side(document.to))),
+        None => format!("{mode}: {}", escape(&side(document.to))),
+    }
+}
+
+/// Writes the header, the verdict, and the empty sections that the script fills.
+pub(super) fn write(out: &mut String, document: &PageDocument<'_>) {
+    write_bar(out, document);
+    out.push_str("<main id=\"main\">\n<section id=\"verdict\" aria-labelledby=\"sentence\">\n");
+    let _ = writeln!(out, "<h1 id=\"sentence\">{}</h1>", escape(&document.verdict.sentence));
+    write_tiles(out, document);
+    out.push_str("<div class=\"cards\">\n");
+    write_decisions(out, document);
+    if document.mode == PageMode::Diff {
+        write_edits(out, document);
+    }
+    out.push_str("</div>\n");
+    write_totals(out, document);
+    out.push_str("<noscript><p class=\"note\">Without scripts, this page shows the verdict only. The same data: <code>-o json</code>.</p></noscript>\n");
+    out.push_str("</section>\n");
+    for (id, title) in sections(document.mode) {
+        let _ = writeln!(
+            out,
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\" hidden><h2 id=\"{id}-title\">{title}</h2><div class=\"body\"></div></section>"
+        );
+    }
+    out.push_str("</main>\n<aside id=\"pane\" aria-label=\"Object\" hidden></aside>\n");
+    let _ = writeln!(
+        out,
+        "<footer><p>Written by federate {}.</p></footer>",
+        escape(env!("CARGO_PKG_VERSION"))
+    );
+}
+
+/// The sections that the script fills, in order.
+fn sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
+    let all = [
+        ("matrix", "Where it runs"),
+        ("moves", "Moves"),
+        ("values", "Changed values"),
+        ("capacity", "Capacity"),
+        ("findings", "Findings"),
+    ];
+    let is_shown = |id: &str| match mode {
+        PageMode::Diff => true,
+        PageMode::Plan => !matches!(id, "moves" | "values"),
+        PageMode::Whatif => matches!(id, "matrix" | "moves"),
+    };
+    all.into_iter().filter(|(id, _)| is_shown(id)).collect()
+}
+
+fn mode_name(mode: PageMode) -> &'static str {
+    match mode {
+        PageMode::Plan => "federate plan",
+        PageMode::Diff => "federate diff",
+        PageMode::Whatif => "federate whatif",
+    }
+}
+
+fn write_bar(out: &mut String, document: &PageDocument<'_>) {
+    let _ = write!(out, "<a class=\"skip\" href=\"#main\">Skip to the result</a>\n<header class=\"bar\">\n<strong>{}</strong>", mode_name(document.mode));
+    let sides = match document.from {
+        Some(from) => format!("{} <span aria-hidden=\"true\">→</span><span class=\"sr\"> to </span> {}", escape(&side(from)), escape(&side(document.to))),
+        None => escape(&side(document.to)),
+    };
+    let _ = write!(out, "<span class=\"sides\">{sides}</span>\n<nav aria-label=\"Sections\">");
+    for (id, title) in sections(document.mode) {
+        let _ = write!(out, "<a href=\"#{id}\">{title}</a>");
+    }
+    out.push_str("</nav>\n<span id=\"tools\"></span>\n</header>\n");
+}
+
+/// A number of the verdict that filters the objects.
+struct Tile {
+    flag: &'static str,
+    sign: &'static str,
+    label: &'static str,
+    number: usize,
+    detail: String,
+    bad: bool,
+}
+
+fn tiles(document: &PageDocument<'_>) -> Vec<Tile> {
+    let counts = &document.verdict.counts;
+    let amount = |number: i64, word: &str| {
+        let number = usize::try_from(number).unwrap_or(0);
+        if number == 0 { String::new() } else { counted(number, word) }
+    };
+    let deleted = document.verdict.with_flag(VerdictFlag::Deleted).count();
+    let deleted_detail = if counts.deleted_manifests == 0 {
+        String::new()
+    } else {
+        format!(
+            "{}, {}",
+            counted(counts.deleted_manifests, "manifest"),
+            counted(counts.deleted_from_clusters, "cluster")
+        )
+    };
+    let tile = |flag, sign, label, number, detail: String, bad| Tile { flag, sign, label, number, detail, bad };
+    let mut tiles = vec![
+        tile("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere, String::new(), true),
+        tile("doesNotFit", "!", "Do not fit", counts.does_not_fit, String::new(), true),
+    ];
+    if document.mode != PageMode::Plan {
+        tiles.extend([
+            tile("deleted", "−", "Deleted", deleted, deleted_detail, false),
+            tile("moves", "⇄", "Move", counts.moves, amount(counts.moved_replicas, "replica"), false),
+            tile("restarts", "↻", "Restart", counts.restarts, amount(counts.restarted_pods, "pod"), false),
+            tile("scaled", "↕", "Scaled", counts.scaled, String::new(), false),
+            tile("added", "+", "New", counts.added, String::new(), false),
+            tile("fields", "≠", "Fields", counts.fields, String::new(), false),
+        ]);
+    }
+    tiles
+}
+
+fn write_tiles(out: &mut String, document: &PageDocument<'_>) {
+    out.push_str("<ul class=\"tiles\" id=\"tiles\">\n");
+    for Tile { flag, sign, label, number, detail, bad } in tiles(document) {
+        let class = match (number, bad) {
+            (0, _) => "zero",
+            (_, true) => "bad",
+            _ => "",
+        };
+        let _ = writeln!(
+            out,
+            "<li><button type=\"button\" class=\"tile {class}\" data-flag=\"{flag}\" aria-pressed=\"false\"><span class=\"sign\" aria-hidden=\"true\">{sign}</span><span class=\"number\">{number}</span> <span class=\"label\">{label}</span><span class=\"detail\">{detail}</span></button></li>"
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
+/// What a reader must decide: objects that run nowhere or do not fit, clusters that leave, deletions beyond the limit.
+fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
+    let mut items: Vec<String> = Vec::new();
+    if let Some(guard) = document.deletion_guard {
+        items.push(format!("<b class=\"bad\">! Publishing is refused</b> {}", escape(&guard.to_string())));
+    }
+    for object in &document.objects {
+        let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
+        if nowhere || object.flags.contains(&VerdictFlag::DoesNotFit) {
+            let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
+            items.push(format!("<b class=\"bad\">{sign} {}</b> {words}{}", link(object), reason(object)));
+        }
+    }
+    for cluster in &document.clusters {
+        if cluster.presence == super::ClusterPresence::Leaves {
+            items.push(format!("<b>− {}</b> leaves the inventory", escape(&cluster.row.name)));
+        }
+    }
+    let errors = document.findings.iter().filter(|row| row.severity == Severity::Error).count();
+    if errors > 0 {
+        items.push(format!("<b class=\"bad\">! <a href=\"#findings\">{}</a></b>", counted(errors, "error")));
+    }
+    out.push_str("<section class=\"card\" aria-labelledby=\"decide\"><h2 id=\"decide\">To decide</h2>\n");
+    if items.is_empty() {
+        out.push_str("<p class=\"muted\">Nothing stands out.</p>\n</section>\n");
+        return;
+    }
+    write_list(out, &items, DECISIONS);
+    out.push_str("</section>\n");
+}
+
+/// Writes a list; what is beyond `most` is folded.
+fn write_list(out: &mut String, items: &[String], most: usize) {
+    let (shown, more) = items.split_at(items.len().min(most));
+    let write = |out: &mut String, items: &[String]| {
+        out.push_str("<ul class=\"list\">\n");
+        for item in items {
+            let _ = writeln!(out, "<li>{item}</li>");
+        }
+        out.push_str("</ul>\n");
+    };
+    write(out, shown);
+    if !more.is_empty() {
+        let _ = writeln!(out, "<details><summary>{} more</summary>", more.len());
+        write(out, more);
+        out.push_str("</details>\n");
+    }
+}
+
+fn reason(object: &PageObject<'_>) -> String {
+    object.unschedulable.to.map_or(String::new(), |why| {
+        let words = if why.message.is_empty() { &why.reason } else { &why.message };
+        format!(": <span class=\"muted\">{}</span>", escape(words))
+    })
+}
+
+/// The edits of the repo, with what they change.
+fn write_edits(out: &mut String, document: &PageDocument<'_>) {
+    out.push_str("<section class=\"card\" aria-labelledby=\"edits\"><h2 id=\"edits\">What was changed in the repo</h2>\n");
+    let edits = Edits::new(document.causes);
+    let items: Vec<String> = edits.groups.iter().filter_map(edit).collect();
+    if items.is_empty() {
+        out.push_str("<p class=\"muted\">Nothing that changes a cluster.</p>\n</section>\n");
+        return;
+    }
+    write_list(out, &items, EDITS);
+    out.push_str("</section>\n");
+}
+
+/// Edits that are shown together, with the fields that they change and what that causes.
+fn edit(group: &EditGroup<'_>) -> Option<String> {
+    let cause = group.first()?;
+    let sign = match cause.kind {
+        ObjectChangeKind::Added => "+",
+        ObjectChangeKind::Changed => "~",
+        ObjectChangeKind::Removed => "−",
+    };
+    let name = cause.object.as_ref().map_or("the configuration".to_owned(), |object| escape(&object.to_string()));
+    let more = match group.causes.len() {
+        1 => String::new(),
+        number => format!(" and {} more {}s", number - 1, escape(cause.object.as_ref().map_or("object", |object| &object.kind))),
+    };
+    let mut text = format!(
+        "<b>{sign} {name}{more}</b> <span class=\"tag\">{}</span> <span class=\"muted\">{}:{}</span> <span class=\"effect\">{}</span>",
+        role_name(cause.role),
+        escape(&cause.file),
+        cause.line,
+        group.effect()
+    );
+    let fields = group.fields();
+    for field in fields.iter().take(FIELDS) {
+        let values = field.values.as_ref().map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
+            format!(" <del>{}</del> → <ins>{}</ins>", escape(from), escape(to))
+        });
+        let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape(field.path));
+    }
+    if fields.len() > FIELDS {
+        let _ = write!(text, "<div class=\"field muted\">and {} more fields</div>", fields.len() - FIELDS);
+    }
+    Some(text)
+}
+
+fn role_name(role: CauseRole) -> &'static str {
+    match role {
+        CauseRole::Policy => "policy",
+        CauseRole::Override => "override",
+        CauseRole::Cluster => "cluster",
+        CauseRole::Other => "other",
+        CauseRole::Configuration => "configuration",
+        CauseRole::Bundle => "bundle",
+        CauseRole::Template => "template",
+    }
+}
+
+fn write_totals(out: &mut String, document: &PageDocument<'_>) {
+    let (from, to) = (document.totals.from, document.totals.to);
+    let pair = |before: String, after: String| {
+        if document.mode == PageMode::Plan || before == after { after } else { format!("{before} → {after}") }
+    };
+    let _ = writeln!(
+        out,
+        "<p class=\"totals muted\">{} clusters · {} objects placed · {} replicas · {} manifests</p>",
+        pair(from.clusters.to_string(), to.clusters.to_string()),
+        pair(from.placed.to_string(), to.placed.to_string()),
+        pair(from.replicas.to_string(), to.replicas.to_string()),
+        pair(from.manifests.to_string(), to.manifests.to_string())
+    );
+}
+
+/// A link that opens an object.
+fn link(object: &PageObject<'_>) -> String {
+    let id = object.object;
+    let path = format!("{}/{}", id.kind, id.path());
+    format!("<a href=\"#{}\">{}</a>", escape(&fragment(&path)), escape(&id.to_string()))
+}
+
+/// A path as a fragment of an address.
+fn fragment(path: &str) -> String {
+    crate::escape::address(path)
+}
+
+/// The name of a side; a full commit hash is abbreviated.
+fn side(name: &str) -> String {
+    crate::diff::side(name)
+}
+
+/// Text as HTML.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,95 @@
+//! `-o html`: results as a page.
+
+use std::collections::BTreeMap;
+
+use super::Fault;
+use federate_dialect::{Placement, Plan};
+use federate_engine::change::{Changes, DigestKey};
+use federate_kubernetes::ObjectRef;
+use federate_report::diff::Diff;
+use federate_report::findings::Row;
+use federate_report::page::{PageDocument, PageSide, write_page};
+use federate_session::{Comparison, RenderedState, Session};
+
+/// The page of a comparison; `plans` are those of both sides, with what is shown.
+pub(super) fn write_diff(
+    report: &Diff<'_>,
+    comparison: &Comparison<'_>,
+    plans: &[Plan; 2],
+) -> Result<String, Fault> {
+    let unmet = [comparison.from, comparison.to].map(Session::unmet_replicas);
+    let [before, after] = plans;
+    let before = PageSide { plan: before, wanted: &unmet[0] };
+    let after = PageSide { plan: after, wanted: &unmet[1] };
+    let mut page = PageDocument::from_diff(report, before, after);
+    explain_objects(&mut page, comparison.to);
+    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+}
+
+/// The page of a scenario: what its placements become. `words` are its events.
+pub(super) fn write_scenario(
+    session: &Session,
+    before: &Plan,
+    changes: &Changes,
+    words: &[String],
+) -> Result<String, Fault> {
+    let mut after = before.clone();
+    for change in &changes.placements {
+        let known = after.placements.binary_search_by(|row| row.object.cmp(&change.object));
+        let at = known.unwrap_or_else(|at| {
+            after.placements.insert(at, Placement::new(&change.dialect, change.object.clone(), None));
+            at
+        });
+        if let Some(row) = after.placements.get_mut(at) {
+            row.clusters = change.apply_to(&row.clusters);
+            row.policy.clone_from(&change.policy.to);
+            row.unschedulable.clone_from(&change.unschedulable.to);
+        }
+    }
+    let name = words.join(", ");
+    let inventory = session.cluster_rows();
+    let mut report = Diff::new("now", &name, changes);
+    report.inventory = inventory;
+    let sentence = std::mem::take(&mut report.verdict.sentence);
+    report.verdict.sentence = format!("After “{name}”: {}", lower_first(&sentence));
+    let none = BTreeMap::new();
+    let [before, after] = [before, &after].map(|plan| PageSide { plan, wanted: &none });
+    let page = PageDocument::from_scenario(&report, before, after);
+    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+}
+
+fn lower_first(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    characters.next().into_iter().flat_map(char::to_lowercase).chain(characters).collect()
+}
+
+/// The page of a plan, with what is shown of it.
+pub(super) fn write_plan(
+    name: &str,
+    session: &Session,
+    plan: &Plan,
+    findings: &[Row],
+) -> Result<String, Fault> {
+    let unmet = session.unmet_replicas();
+    let state = RenderedState::of(session, None);
+    let changes: Changes = state.compare(&state, &DigestKey::random(&[0; 32]));
+    let comparison = Comparison { from: session, to: session };
+    let side = PageSide { plan, wanted: &unmet };
+    let mut page =
+        PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
+    page.capacity = comparison.capacity();
+    explain_objects(&mut page, session);
+    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+}
+
+fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {
+    use rayon::prelude::*;
+    let objects: Vec<ObjectRef> = page.objects_to_explain().into_iter().cloned().collect();
+    let explained: Vec<_> =
+        objects.par_iter().map(|object| (object, session.explain_decision(object))).collect();
+    for (object, explained) in &explained {
+        if let Some(explained) = explained {
+            page.add_explanation(object, explained);
+        }
+    }
+}
