@@ -53,6 +53,7 @@ changed=false
 summary=
 plans=
 diffs=
+pages=
 
 read_inputs
 read_event

@@ -91,6 +91,20 @@ stage_diff() {
       ;;
   esac
   diffs=$diffs${diffs:+$'\n'}$mine/diff.md
+  [ "$differences" = none ] || [ "$page" = false ] || write_page "${arguments[@]}"
+}
+
+# write_page ARGUMENTS…: the same differences as a page. The comment does not depend on it.
+write_page() {
+  local word words=()
+  for word; do
+    [ "$word" != markdown ] || word=html
+    words+=("$word")
+  done
+  federate "${words[@]}" -- "$path" >"$mine/page.html" 2>/dev/null || :
+  if [ -s "$mine/page.html" ]; then
+    pages=$pages${pages:+$'\n'}$mine/page.html
+  fi
 }
 
 # plain NAME: whether it is a name without special characters.

@@ -68,6 +68,7 @@ read_inputs() {
   prune_label=${INPUT_PRUNE_LABEL:-}
   comment=${INPUT_COMMENT:-true}
   comment_key=${INPUT_COMMENT_KEY:-}
+  page=${INPUT_PAGE:-true}
   # Not exported, so that neither federate nor its build can read it.
   token=${INPUT_TOKEN:-}
   unset INPUT_TOKEN
@@ -83,6 +84,7 @@ read_inputs() {
   done <<<"${INPUT_FOLDERS:-}"
   boolean push "$push"
   boolean comment "$comment"
+  boolean page "$page"
   command -v jq >/dev/null 2>&1 || fail "jq is not installed on this runner, and the action needs it"
   read_paths
 }

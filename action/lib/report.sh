@@ -94,6 +94,7 @@ write_outputs() {
   output summary "$summary"
   output plan "$plans"
   output diff "$diffs"
+  output page "$pages"
   output commit "$(commits)"
   output exit-code "$worst"
 }

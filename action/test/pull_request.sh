@@ -10,15 +10,24 @@ plays diff 1 $'<!-- x -->\n### federate: one object moves\n\n# Differences\n'
 run 0 INPUT_PATHS=deploy
 called "check -o json -- deploy
 plan -o json -- deploy
-diff --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy"
+diff --from=$base.. -o markdown --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy
+diff --from=$base.. -o html --from-name=main --to-name=feature --link=https://github.com/acme/shop/blob/$head --keep-going -- deploy"
 git cat-file -e "$base" || wrong "the base was not fetched" log
 output changed true
 output summary "deploy: clean; differences from ${base:0:10}: one object moves"
 output exit-code 1
 [ "$(tail -n 1 "$(echo "$work"/temp/federate.*/1/diff.md)")" = '# Differences' ] || wrong "no differences file" output
 output diff "$(echo "$work"/temp/federate.*/1/diff.md)"
+output page "$(echo "$work"/temp/federate.*/1/page.html)"
 line summary '# Differences'
 requests "GET POST"
+
+# Without a page, the differences are computed once.
+play
+plays diff 1 $'<!-- x -->\n'
+run 0 INPUT_PATHS=deploy INPUT_PAGE=false
+has_not play/calls "-o html"
+output page ""
 
 # The event's base is behind the one of the test merge, which counts.
 on pull_request "$(jq -n --arg base "$old" --arg head "$head" '{pull_request: {number: 7, base: {sha: $base}, head: {sha: $head}}}')"

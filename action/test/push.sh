@@ -10,7 +10,8 @@ plays diff 1 $'# Differences\n'
 run 0
 called "check -o json -- .
 plan -o json -- .
-diff --from=$first.. -o markdown --keep-going -- ."
+diff --from=$first.. -o markdown --keep-going -- .
+diff --from=$first.. -o html --keep-going -- ."
 output changed true
 line summary '# Differences'
 

@@ -75,8 +75,7 @@ pub(super) fn write_plan(
     let changes: Changes = state.compare(&state, &DigestKey::random(&[0; 32]));
     let comparison = Comparison { from: session, to: session };
     let side = PageSide { plan, wanted: &unmet };
-    let mut page =
-        PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
+    let mut page = PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
     page.capacity = comparison.capacity();
     explain_objects(&mut page, session);
     write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))

@@ -146,7 +146,13 @@ pub struct Fact {
 impl Explained {
     /// Combines a decision with the overrides of its manifests.
     pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
-        Self { origin: origin.to_string(), explanation, manifests, facts: Vec::new(), not_ready: BTreeMap::new() }
+        Self {
+            origin: origin.to_string(),
+            explanation,
+            manifests,
+            facts: Vec::new(),
+            not_ready: BTreeMap::new(),
+        }
     }
 }
 

@@ -61,7 +61,10 @@ pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
     out.push_str(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
-    out.push_str(&format!("<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n", verdict::title(document)));
+    out.push_str(&format!(
+        "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        verdict::title(document)
+    ));
     verdict::write(&mut out, document);
     out.push_str("<script type=\"text/plain\" id=\"data\">");
     out.push_str(&encode(document)?);

@@ -363,7 +363,8 @@ impl<'a> PageDocument<'a> {
     pub fn objects_to_explain(&self) -> Vec<&'a ObjectRef> {
         const FEW: usize = 500;
         let all = self.objects.len() <= FEW;
-        let differs = |object: &PageObject<'_>| !object.flags.is_empty() || !is_empty_pair(&object.unschedulable);
+        let differs =
+            |object: &PageObject<'_>| !object.flags.is_empty() || !is_empty_pair(&object.unschedulable);
         let chosen = self.objects.iter().filter(|object| all || differs(object));
         chosen.take(4 * FEW).map(|object| object.object).collect()
     }
@@ -432,9 +433,8 @@ impl ClusterLists {
         if let Some(number) = self.addresses.get(&address) {
             return *number;
         }
-        let placed = list.iter().filter_map(|one| {
-            Some(PagePlaced(*self.clusters.get(&*one.name)?, one.replicas))
-        });
+        let placed =
+            list.iter().filter_map(|one| Some(PagePlaced(*self.clusters.get(&*one.name)?, one.replicas)));
         let placed: Vec<PagePlaced> = placed.collect();
         let number = *self.numbers.entry(placed).or_insert_with_key(|placed| {
             self.lists.push(placed.clone());

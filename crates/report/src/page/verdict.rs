@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::document::{PageDocument, PageMode, PageObject};
+use crate::diff::edits::{EditGroup, Edits};
 use crate::diff::{VerdictFlag, visible};
 use crate::table::counted;
-use crate::diff::edits::{EditGroup, Edits};
 use federate_engine::change::{CauseRole, ObjectChangeKind};
 use federate_kubernetes::Severity;
 
@@ -49,11 +49,8 @@ pub(super) fn write(out: &mut String, document: &PageDocument<'_>) {
         );
     }
     out.push_str("</main>\n<aside id=\"pane\" aria-label=\"Object\" hidden></aside>\n");
-    let _ = writeln!(
-        out,
-        "<footer><p>Written by federate {}.</p></footer>",
-        escape(env!("CARGO_PKG_VERSION"))
-    );
+    let _ =
+        writeln!(out, "<footer><p>Written by federate {}.</p></footer>", escape(env!("CARGO_PKG_VERSION")));
 }
 
 /// The sections that the script fills, in order.
@@ -82,9 +79,17 @@ fn mode_name(mode: PageMode) -> &'static str {
 }
 
 fn write_bar(out: &mut String, document: &PageDocument<'_>) {
-    let _ = write!(out, "<a class=\"skip\" href=\"#main\">Skip to the result</a>\n<header class=\"bar\">\n<strong>{}</strong>", mode_name(document.mode));
+    let _ = write!(
+        out,
+        "<a class=\"skip\" href=\"#main\">Skip to the result</a>\n<header class=\"bar\">\n<strong>{}</strong>",
+        mode_name(document.mode)
+    );
     let sides = match document.from {
-        Some(from) => format!("{} <span aria-hidden=\"true\">→</span><span class=\"sr\"> to </span> {}", escape(&side(from)), escape(&side(document.to))),
+        Some(from) => format!(
+            "{} <span aria-hidden=\"true\">→</span><span class=\"sr\"> to </span> {}",
+            escape(&side(from)),
+            escape(&side(document.to))
+        ),
         None => escape(&side(document.to)),
     };
     let _ = write!(out, "<span class=\"sides\">{sides}</span>\n<nav aria-label=\"Sections\">");
@@ -120,7 +125,8 @@ fn tiles(document: &PageDocument<'_>) -> Vec<Tile> {
             counted(counts.deleted_from_clusters, "cluster")
         )
     };
-    let tile = |flag, sign, label, number, detail: String, bad| Tile { flag, sign, label, number, detail, bad };
+    let tile =
+        |flag, sign, label, number, detail: String, bad| Tile { flag, sign, label, number, detail, bad };
     let mut tiles = vec![
         tile("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere, String::new(), true),
         tile("doesNotFit", "!", "Do not fit", counts.does_not_fit, String::new(), true),
@@ -231,10 +237,15 @@ fn edit(group: &EditGroup<'_>) -> Option<String> {
         ObjectChangeKind::Changed => "~",
         ObjectChangeKind::Removed => "−",
     };
-    let name = cause.object.as_ref().map_or("the configuration".to_owned(), |object| escape(&object.to_string()));
+    let name =
+        cause.object.as_ref().map_or("the configuration".to_owned(), |object| escape(&object.to_string()));
     let more = match group.causes.len() {
         1 => String::new(),
-        number => format!(" and {} more {}s", number - 1, escape(cause.object.as_ref().map_or("object", |object| &object.kind))),
+        number => format!(
+            " and {} more {}s",
+            number - 1,
+            escape(cause.object.as_ref().map_or("object", |object| &object.kind))
+        ),
     };
     let mut text = format!(
         "<b>{sign} {name}{more}</b> <span class=\"tag\">{}</span> <span class=\"muted\">{}:{}</span> <span class=\"effect\">{}</span>",
@@ -245,9 +256,12 @@ fn edit(group: &EditGroup<'_>) -> Option<String> {
     );
     let fields = group.fields();
     for field in fields.iter().take(FIELDS) {
-        let values = field.values.as_ref().map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
-            format!(" <del>{}</del> → <ins>{}</ins>", escape(from), escape(to))
-        });
+        let values = field
+            .values
+            .as_ref()
+            .map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
+                format!(" <del>{}</del> → <ins>{}</ins>", escape(from), escape(to))
+            });
         let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape(field.path));
     }
     if fields.len() > FIELDS {
@@ -271,7 +285,11 @@ fn role_name(role: CauseRole) -> &'static str {
 fn write_totals(out: &mut String, document: &PageDocument<'_>) {
     let (from, to) = (document.totals.from, document.totals.to);
     let pair = |before: String, after: String| {
-        if document.mode == PageMode::Plan || before == after { after } else { format!("{before} → {after}") }
+        if document.mode == PageMode::Plan || before == after {
+            after
+        } else {
+            format!("{before} → {after}")
+        }
     };
     let _ = writeln!(
         out,
