@@ -1,8 +1,14 @@
 //! `federate sync`
 
+mod events;
+mod get;
+mod history;
+mod inspect;
 mod listen;
 mod objects;
 mod requests;
+mod table;
+mod target;
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -47,7 +53,7 @@ use federate_sync::watch::watch;
 ///
 /// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Sync {
     #[command(subcommand)]
     request: Option<requests::SyncRequest>,
@@ -75,7 +81,7 @@ pub(super) struct Sync {
     output: Format,
 
     /// Log format on standard error
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", hide_short_help = true)]
     log_format: LogFormat,
 
     /// Log errors only; with --once, print only the results

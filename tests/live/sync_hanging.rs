@@ -40,6 +40,34 @@ fn a_hanging_member_delays_no_other() {
     drop(running);
 }
 
+/// It lists its objects, and never answers a write.
+#[test]
+fn a_member_that_hangs_after_its_first_answer_delays_no_other() {
+    let hub = Hub::simulated();
+    hub.create(&hub.sync("web", &json!({"interval": "2s"})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    for verb in ["patch", "create"] {
+        let hangs = Fault::new(verb, FaultKind::Slow(Duration::from_mins(5))).times(10_000);
+        hub.sandbox.fleet.cluster("m2").fault(hangs);
+    }
+    for tag in ["1.28", "1.29", "1.30"] {
+        let begun = Instant::now();
+        hub.sandbox.write("web.yaml", &deployment(&format!("nginx:{tag}")));
+        hub.push("next");
+        until("the other has the revision", || image(&hub.sandbox, "m1") == format!("nginx:{tag}"));
+        assert!(begun.elapsed() < Duration::from_secs(25), "{tag}: {:?}", begun.elapsed());
+        let log = || fs::read_to_string(hub.sandbox.path("log")).unwrap();
+        until("the log says so at once", || {
+            log().matches("cluster=m1 object=Deployment shop/web").count() > 1
+        });
+    }
+    until("its state is known", || hub.status("web")["failing"][0]["name"] == "m2");
+    let begun = Instant::now();
+    assert_eq!(running.end("-TERM"), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_suspended_sync_says_so_when_it_is_asked_for_a_round() {
     let hub = Hub::new();

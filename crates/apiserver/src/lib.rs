@@ -46,6 +46,7 @@
 
 mod apply;
 mod complete;
+pub mod cron;
 mod custom;
 mod defaults;
 mod defined;

@@ -6,7 +6,6 @@
 //! user's mistake. A token that has expired is answered with 401.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::answer::{Refusal, RequestError};
 use super::call::Call;
 use super::counts::{AnswerCounts, ServerRole};
-use super::{Error, Fence};
+use super::{Error, Fence, Interrupt};
 
 /// The number of times that a request is sent.
 const MAX_ATTEMPTS: u32 = 5;
@@ -33,6 +32,10 @@ const MAX_ATTEMPTS_IF_BUSY: u32 = 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long an answer may take to begin.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server that is expected to answer may be silent after its first answer.
+const MAX_SILENCE: Duration = Duration::from_secs(30);
+/// The pause between two looks at whether it is silent.
+const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// How long it may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer, in bytes.
@@ -58,8 +61,11 @@ pub(super) struct Client {
     dry_run: bool,
     /// What is checked before each write.
     fence: Option<Fence>,
-    /// How long the server may take to answer for the first time, with all attempts.
+    /// How long the server may take to answer for the first time, with all attempts; it also limits how long it may be silent
+    /// later.
     first_answer: Option<Duration>,
+    /// Whether something newer is to be done than to wait for a server that has stopped answering.
+    interrupt: Option<Interrupt>,
     /// Counts the answers.
     answers: Option<(Arc<AnswerCounts>, ServerRole)>,
 }
@@ -75,8 +81,8 @@ struct Server {
     /// The places of clusters that are worked on at the same time, and the place of this one.
     places: Arc<Semaphore>,
     place: OnceCell<OwnedSemaphorePermit>,
-    /// Whether it has answered anything.
-    has_answered: AtomicBool,
+    /// When it has answered last.
+    answered: Mutex<Option<Instant>>,
 }
 
 /// Why an attempt failed.
@@ -107,14 +113,19 @@ impl Client {
             quiet: Mutex::new(Instant::now()),
             places,
             place: OnceCell::new(),
-            has_answered: AtomicBool::new(false),
+            answered: Mutex::new(None),
         });
-        Ok(Self { server, dry_run: false, fence: None, answers: None, first_answer: None })
+        Ok(Self { server, dry_run: false, fence: None, answers: None, first_answer: None, interrupt: None })
     }
 
-    /// The same server, which is given up if it does not answer anything for this long.
+    /// The same server, which is given up if it does not answer anything for this long, or is silent for longer later.
     pub(super) fn expecting(self, first_answer: Option<Duration>) -> Self {
         Self { first_answer, ..self }
+    }
+
+    /// The same server, whose silence is not waited for when something newer is to be done.
+    pub(super) fn interrupted_by(self, interrupt: Option<&Interrupt>) -> Self {
+        Self { interrupt: interrupt.cloned(), ..self }
     }
 
     /// The same server, with every request that would write sent as a dry run.
@@ -146,21 +157,40 @@ impl Client {
 
     /// Sends a request and returns the answer as it is.
     pub(super) async fn bytes(&self, call: &Call) -> Result<Bytes, Error> {
-        let has_answered = || self.server.has_answered.load(Ordering::Relaxed);
-        let Some(time) = self.first_answer.filter(|_| !has_answered()) else {
-            return self.repeat(call).await;
-        };
-        let mut work = std::pin::pin!(self.repeat(call));
-        match timeout(time, &mut work).await {
-            Ok(answer) => answer,
-            // It was slow, or asks to be left alone for a while.
-            Err(_) if has_answered() => work.await,
-            Err(_) => Err(Error::Unreachable(format!("no answer within {} s", time.as_secs()))),
+        let sent = Mutex::new(None);
+        let Some(first_answer) = self.first_answer else { return self.repeat(call, &sent).await };
+        let begun = Instant::now();
+        let mut work = std::pin::pin!(self.repeat(call, &sent));
+        loop {
+            if let Ok(answer) = timeout(SILENCE_LOOK.min(first_answer), &mut work).await {
+                return answer;
+            }
+            let answered = *self.server.answered.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = *sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let (since, limit) = match (answered, sent) {
+                (None, _) => (begun, first_answer),
+                // It was slow, asks to be left alone for a while, or waits for its place.
+                (Some(_), None) => continue,
+                (Some(answered), Some(sent)) if self.is_interrupted() => (answered.max(sent), first_answer),
+                (Some(answered), Some(sent)) => (answered.max(sent), MAX_SILENCE),
+            };
+            if since.elapsed() >= limit {
+                return Err(Error::Unreachable(format!("no answer within {} s", limit.as_secs())));
+            }
         }
     }
 
-    /// Sends a request until it is answered.
-    async fn repeat(&self, call: &Call) -> Result<Bytes, Error> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted())
+    }
+
+    /// Notes that the server answers.
+    fn note_answer(&self) {
+        *self.server.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Sends a request until it is answered. While an answer is missing, `sent` says since when.
+    async fn repeat(&self, call: &Call, sent: &Mutex<Option<Instant>>) -> Result<Bytes, Error> {
         let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
         let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();
@@ -169,7 +199,7 @@ impl Client {
         let mut renewed = false;
         loop {
             let (client, age) = self.current();
-            let (error, pause, most) = match self.attempt(&client, call).await {
+            let (error, pause, most) = match self.attempt(&client, call, sent).await {
                 Ok(answer) => return Ok(answer),
                 Err(AttemptError::Permanent(error)) => return Err(error),
                 Err(AttemptError::Unauthorized(error)) if renewed => return Err(error),
@@ -203,7 +233,7 @@ impl Client {
 
     /// Sends a request once and returns the status and the text of the answer.
     pub(super) async fn text(&self, call: &Call) -> Result<(u16, String), Error> {
-        match exchange(&self.current().0, call).await {
+        match exchange(&self.current().0, call, || self.note_answer()).await {
             Ok((code, _, bytes)) => Ok((code.as_u16(), String::from_utf8_lossy(&bytes).into_owned())),
             Err(
                 AttemptError::Permanent(error)
@@ -237,7 +267,12 @@ impl Client {
         Ok(())
     }
 
-    async fn attempt(&self, client: &kube::Client, call: &Call) -> Result<Bytes, AttemptError> {
+    async fn attempt(
+        &self,
+        client: &kube::Client,
+        call: &Call,
+        sent: &Mutex<Option<Instant>>,
+    ) -> Result<Bytes, AttemptError> {
         // The semaphores are never closed.
         let closed =
             |error: tokio::sync::AcquireError| AttemptError::Permanent(Error::Unreachable(error.to_string()));
@@ -248,12 +283,14 @@ impl Client {
             let why = "another process may lead by now: nothing more is written to the cluster";
             return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
-        let answer = exchange(client, call).await;
+        sent.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        let answer = exchange(client, call, || self.note_answer()).await;
         if let Some((answers, server)) = &self.answers {
             answers.note(*server, answer.as_ref().ok().map(|(code, ..)| *code));
         }
         let (code, headers, bytes) = answer?;
-        self.server.has_answered.store(true, Ordering::Relaxed);
+        self.note_answer();
+        *sent.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
         if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {
@@ -288,6 +325,7 @@ pub(super) fn not_json() -> Error {
 async fn exchange(
     client: &kube::Client,
     call: &Call,
+    note_answer: impl Fn(),
 ) -> Result<(StatusCode, HeaderMap, Bytes), AttemptError> {
     let late = |what: &str, time: Duration| {
         AttemptError::Retryable(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
@@ -303,7 +341,12 @@ async fn exchange(
         }
         Err(_) => return Err(late("no answer", RESPONSE_TIMEOUT)),
     };
+    note_answer();
     let (parts, body) = response.into_parts();
+    let body = body.map_frame(|frame| {
+        note_answer();
+        frame
+    });
     match timeout(BODY_TIMEOUT, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await {
         Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes())),
         Ok(Err(error)) => {

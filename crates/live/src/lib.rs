@@ -38,6 +38,7 @@ mod discover;
 mod dry_run;
 mod early;
 mod gates;
+mod health;
 mod hub;
 pub mod import;
 mod kinds;
@@ -61,6 +62,7 @@ pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
 pub use counts::{AnswerCounts, Answers, ServerRole};
 pub use early::{EarlyReads, read_early};
+pub use health::{ClusterHealth, read_health};
 pub use hub::Hub;
 pub use kinds::Kinds;
 pub use kubeconfig::Kubeconfig;
@@ -128,6 +130,9 @@ pub trait Decider: Sync {
 pub trait Progress: Sync {
     /// Reports that a cluster has reached a step.
     fn at(&self, cluster: &ClusterName, step: Step);
+
+    /// Reports what was done in a cluster, when it is done. Other clusters may still be under way.
+    fn note_outcome(&self, _outcome: &ClusterOutcome) {}
 }
 
 /// The step that a cluster has reached.
@@ -175,7 +180,7 @@ pub struct ApplyOptions<'h> {
     pub narrow: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
-    /// What ends the wait early; `None` if nothing does.
+    /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
     pub interrupt: Option<Interrupt>,
     /// What is checked before each write.
     pub fence: Option<Fence>,
@@ -354,7 +359,7 @@ fn one(
             None => (target::to(connections, &desired.cluster).await?, None),
         };
         let client = client.dry_run(options.dry_run.is_some());
-        let client = client.fenced(options.fence.as_ref());
+        let client = client.fenced(options.fence.as_ref()).interrupted_by(options.interrupt.as_ref());
         work(&client, desired, decider, options, (&mut outcome, &mut carried, early)).await
     }));
     if let Err(error) = worked {
@@ -365,6 +370,7 @@ fn one(
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
     options.progress.at(&desired.cluster, if failed { Step::Failed } else { Step::Done });
+    options.progress.note_outcome(&outcome);
     outcome
 }
 

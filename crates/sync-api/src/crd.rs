@@ -74,6 +74,10 @@ fn spec() -> Value {
         ),
         rule("!has(self.rollout) || has(self.apply)", "a rollout is about clusters: name apply, too"),
         rule(
+            "!has(self.windows) || has(self.apply) || !has(self.commit)",
+            "windows are about clusters: name apply, too"
+        ),
+        rule(
             "!has(self.clusters) || !has(self.commit)",
             "a branch has what every cluster gets: leave out clusters or commit"
         ),
@@ -98,6 +102,7 @@ fn spec() -> Value {
     ]);
     let properties = &mut spec["properties"];
     properties["dependsOn"]["maxItems"] = 100.into();
+    properties["windows"]["maxItems"] = 50.into();
     properties["rollout"]["x-kubernetes-validations"] = json!([rule(
         "[has(self.stages) && size(self.stages) > 0, has(self.stagedRolloutStrategyName), has(self.byPlacements) && self.byPlacements].filter(named, named).size() == 1",
         "name exactly one of stages, stagedRolloutStrategyName and byPlacements"

@@ -14,6 +14,7 @@ pub mod rollout;
 mod source;
 pub mod status;
 mod sync;
+mod window;
 
 pub use crd::crd;
 pub use interval::Interval;
@@ -23,3 +24,4 @@ pub use sync::{
     HubInventory, InventorySource, Kind, KubeConfig, Meta, Metadata, Notification, NotificationType,
     SecretKeyRef, SecretRef, Spec, Sync,
 };
+pub use window::{MaintenanceWindow, WindowState, find_window_state};

@@ -69,6 +69,9 @@ pub struct ClusterRevision {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// What is not healthy yet, and why, if everything was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<String>,
     /// Whether the spec has changed since it was updated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
@@ -117,7 +120,7 @@ impl Progress {
             if cluster.updating.take().is_some() {
                 cluster.revision = former.map(str::to_owned);
             }
-            cluster.failed = None;
+            (cluster.failed, cluster.unhealthy) = (None, None);
             if cluster.revision.as_deref() != Some(target) {
                 cluster.former.clone_from(&cluster.revision);
             }

@@ -146,6 +146,14 @@ impl Record {
         }
     }
 
+    /// Whether the one commit that a Sync names was carried out.
+    pub fn is_rolled_back(&self, sync: &Sync) -> bool {
+        let reference = sync.spec.source.reference.as_ref();
+        let commit = reference.and_then(|reference| reference.commit.as_ref());
+        let accepted = self.accepted.as_ref().filter(|accepted| accepted.done && self.rollout.is_none());
+        accepted.zip(commit).is_some_and(|(accepted, commit)| accepted.tip.eq_ignore_ascii_case(commit))
+    }
+
     /// Reads a record; `None` if it is damaged.
     pub fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()

@@ -47,6 +47,12 @@ pub struct Status {
     /// The first clusters that fail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<FailingCluster>,
+    /// What drifted in clusters and is left so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftStatus>,
+    /// The maintenance windows, if the Sync has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowStatus>,
     /// How many objects could not be placed.
     pub unschedulable: usize,
     /// How many replicas the last revision, or the last status of clusters, that was carried out has moved from clusters
@@ -172,6 +178,37 @@ pub struct RolloutStatus {
     pub approval: Option<String>,
 }
 
+/// What drifted in clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriftStatus {
+    /// How many objects.
+    pub objects: usize,
+    /// In how many clusters.
+    pub clusters: usize,
+    /// The first of them, with its fields, who changed them, and its cluster.
+    pub first: String,
+}
+
+/// Whether the Sync may change clusters now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WindowStatus {
+    /// Whether a window is open.
+    pub open: bool,
+    /// When it closes, if that is within the next weeks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub closes: Option<Timestamp>,
+    /// When the next one opens, while none is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub opens: Option<Timestamp>,
+    /// The revision that waits for a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
+}
+
 /// A cluster that fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailingCluster {
@@ -261,6 +298,11 @@ impl Reason {
                 | Self::RolloutAborted
         )
     }
+}
+
+/// The part of a revision, such as `main@sha1:…`, that names the commit.
+pub fn commit_of(revision: &str) -> &str {
+    revision.rsplit(':').next().unwrap_or(revision)
 }
 
 impl Status {

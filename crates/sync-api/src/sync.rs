@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::rollout::{Rollout, Selector};
 use crate::status::Status;
-use crate::{Interval, Source};
+use crate::{Interval, MaintenanceWindow, Source};
 
 /// The names of objects.
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -74,6 +74,10 @@ pub struct Meta {
     pub abort: Option<String>,
     /// The values of the annotation `federate.dev/forget`: clusters that have left, whose objects are given up.
     pub forget: BTreeSet<String>,
+    /// The value of the annotation `federate.dev/ignoreWindows`: the revision that does not wait for a window.
+    pub ignore_windows: Option<String>,
+    /// The value of the annotation `federate.dev/rollback`: the commit that is carried out while the Sync is suspended.
+    pub rollback: Option<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -152,6 +156,10 @@ pub struct Spec {
     /// Update the clusters in stages; all at once by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// When revisions are carried out and drift is put back; at any time by default. Outside of these windows, clusters are
+    /// only compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<MaintenanceWindow>,
     /// What is done about clusters that differ from what is rendered.
     #[serde(default)]
     pub drift: Drift,
@@ -407,6 +415,8 @@ impl Meta {
             requested_at: annotation("requestedAt"),
             approve: list("approve"),
             forget: list("forget"),
+            ignore_windows: annotation("ignoreWindows"),
+            rollback: annotation("rollback"),
             abort: annotation("abort"),
             deleting: metadata["deletionTimestamp"].is_string(),
         }

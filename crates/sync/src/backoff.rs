@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::Orphans;
-use federate_sync_api::status::OrphanCounts;
+use federate_sync_api::status::{DriftStatus, OrphanCounts};
 use serde::{Deserialize, Serialize};
 
 use crate::fights::Fights;
@@ -141,6 +141,13 @@ impl Backoffs {
         let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
         let (objects, clusters) = (count(objects, "object"), count(self.drifted.len(), "cluster"));
         Some(format!("{objects} in {clusters} drifted: {first} in {cluster}"))
+    }
+
+    /// All that drifted, for the status.
+    pub(crate) fn summarize_drift(&self) -> Option<DriftStatus> {
+        let (cluster, Drifted { first, .. }) = self.drifted.first_key_value()?;
+        let objects = self.drifted.values().map(|drifted| drifted.objects).sum();
+        Some(DriftStatus { objects, clusters: self.drifted.len(), first: format!("{first} in {cluster}") })
     }
 
     /// What drifted in each cluster that drifted.

@@ -26,7 +26,7 @@ pub(crate) fn compare(
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(Compared, Option<String>)> {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt: None };
+    let round = Round::new(loaded, env, None);
     if !round.looks_for_drift() || round.must_lead().is_err() {
         return None;
     }
@@ -48,7 +48,10 @@ pub(crate) fn compare(
         let found = round.compare_revisions(state, (current.session, current.repo), known, which);
         compared.extend(found.unwrap_or_default());
     }
-    let drift = cache.clusters.drift().map(|drift| plain(&drift));
+    let mut drift = cache.clusters.drift().map(|drift| plain(&drift));
+    if let Some(drift) = drift.as_mut().filter(|_| round.puts_off_correction(state)) {
+        *drift += &format!("; its correction {}", round.describe_wait());
+    }
     count_clusters(&mut state.record, &cache.clusters);
     if let Err(error) = state.save() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");

@@ -280,11 +280,12 @@ impl Lane<'_> {
 
     fn round(&self, loaded: &Loaded, sessions: &mut SessionCache, interrupt: &Interrupt) -> Ended {
         let deleting = loaded.sync.is_deleting();
-        if loaded.sync.spec.suspend && !deleting {
+        let rolled_back = if deleting { None } else { loaded.rolled_back() };
+        if loaded.sync.spec.suspend && !deleting && rolled_back.is_none() {
             return (None, None);
         }
-        match self.work(loaded, sessions, interrupt) {
-            Ok((outcome, record)) => (Some(outcome), Some(record)),
+        match self.work(rolled_back.as_ref().unwrap_or(loaded), sessions, interrupt) {
+            Ok((outcome, record)) => (outcome, Some(record)),
             Err(error) => (Some(Outcome::failed(&error)), None),
         }
     }
@@ -294,20 +295,23 @@ impl Lane<'_> {
         loaded: &Loaded,
         sessions: &mut SessionCache,
         interrupt: &Interrupt,
-    ) -> Result<(Outcome, Record), crate::state::Error> {
+    ) -> Result<(Option<Outcome>, Record), crate::state::Error> {
         let deleting = loaded.sync.is_deleting();
         let Shared { env, hub, .. } = self.shared;
         if let (Some(hub), false) = (hub, deleting) {
             hub.finalizer(&loaded.sync)?;
         }
         let mut state = self.shared.states.state(loaded)?;
+        if loaded.rolls_back && state.record.is_rolled_back(&loaded.sync) {
+            return Ok((None, state.record));
+        }
         let unready = if deleting { None } else { self.find_unready(loaded)? };
         let outcome = match (deleting, unready) {
             (true, _) => self.delete(loaded, &mut state, sessions)?,
             (false, Some(on)) => round::waits(&mut state, &on),
             (false, None) => round::run(loaded, &mut state, sessions, env, Some(interrupt)),
         };
-        Ok((outcome, state.record))
+        Ok((Some(outcome), state.record))
     }
 }
 

@@ -18,6 +18,7 @@ mod following;
 mod github_app;
 mod guard;
 pub mod hub;
+pub mod inspection;
 mod lane;
 pub mod listen;
 mod members;
@@ -45,5 +46,6 @@ mod submodules;
 pub mod tally;
 pub mod telemetry;
 pub mod watch;
+mod window;
 
 pub use opened::SessionCache;

@@ -13,16 +13,17 @@ use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Out
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::finding::list;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::{DryRun, Interrupt, Progress, Step, find_unreachable};
+use federate_live::{ClusterHealth, ClusterOutcome, DryRun, Interrupt, Progress, Step, find_unreachable};
 use federate_report::actions::errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
-use federate_sync_api::{Adopt, Apply, DriftMode};
+use federate_sync_api::{Adopt, Apply};
 
 use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::deletion::DeletionResult;
 use crate::environment::Environment;
 use crate::read::Loaded;
+use crate::rollout::carry_out::LOOK;
 use crate::round::RoundError;
 use crate::selection::selected_names;
 
@@ -49,6 +50,8 @@ pub(crate) struct Members<'m> {
     pub(crate) objects: Option<&'m BTreeSet<ObjectRef>>,
     /// The objects that are left as they are, because it is not their turn.
     pub(crate) awaiting: Option<AwaitingObjects>,
+    /// Whether comparisons put back what drifted.
+    pub(crate) corrects: bool,
     /// Whether this is only about a part of what clusters have: nothing is pruned, and what is known of them stays.
     pub(crate) also: bool,
     /// What ends waiting for health early; `None` if nothing can.
@@ -57,6 +60,8 @@ pub(crate) struct Members<'m> {
 
 /// What is done with which `ApplySet`.
 struct Reconciliation<'r> {
+    /// What is done, as the log says it.
+    verb: &'static str,
     set: &'r Inventory,
     /// What is known to be in it, besides what its parent says.
     contents: Option<&'r ApplySetContents>,
@@ -94,9 +99,9 @@ impl Members<'_> {
     ) -> Result<Actions, RoundError> {
         let purpose = Purpose::Apply { adopt: apply.adopt.map(rule), force: apply.force, replace: false };
         let clusters = self.due(backoffs, |name| only.contains(name));
-        let what = Reconciliation { set: &self.apply_set(), contents: None, dry_run: None, wait };
+        let what =
+            Reconciliation { verb: "applied", set: &self.apply_set(), contents: None, dry_run: None, wait };
         let actions = self.reconcile(purpose, &clusters, &what, backoffs)?;
-        self.log(&actions, "applied");
         self.note(&actions, backoffs, true);
         for cluster in clusters.iter().filter(|_| self.objects.is_none()) {
             backoffs.note_drift(cluster, None);
@@ -111,13 +116,13 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
         status: &mut Status,
     ) -> Result<Compared, RoundError> {
-        let correct = self.loaded.sync.spec.drift.mode == DriftMode::Correct;
+        let correct = self.corrects;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
         let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
-        let what = Reconciliation { set: &self.apply_set(), contents: None, dry_run, wait: None };
+        let verb = if correct { "put back" } else { "drifted" };
+        let what = Reconciliation { verb, set: &self.apply_set(), contents: None, dry_run, wait: None };
         let actions = self.reconcile(purpose, &clusters, &what, backoffs)?;
-        self.log(&actions, if correct { "put back" } else { "drifted" });
         self.note(&actions, backoffs, false);
         if correct {
             let interval = self.loaded.sync.spec.interval.0;
@@ -145,6 +150,40 @@ impl Members<'_> {
         }
         self.end(backoffs, status)?;
         Ok(compared)
+    }
+
+    /// Compares all clusters, whatever is known of them, and changes nothing.
+    pub(crate) fn diff(&self) -> Result<Actions, RoundError> {
+        let clusters: Vec<String> =
+            selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned).collect();
+        let what = Reconciliation {
+            verb: "differs",
+            set: &self.apply_set(),
+            contents: None,
+            dry_run: Some(DryRun::Client),
+            wait: None,
+        };
+        let purpose = Purpose::Drift { full: false, correct: false };
+        self.reconcile(purpose, &clusters, &what, &Backoffs::default())
+    }
+
+    /// Reads how the objects in some clusters are.
+    pub(crate) fn read_health(&self, clusters: &[String]) -> Result<Vec<ClusterHealth>, RoundError> {
+        let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
+        let mut reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        reached.access.first_answer = Some(FIRST_ANSWER);
+        let options = ReconcileOptions {
+            purpose: Purpose::Drift { full: false, correct: false },
+            inventory: &self.apply_set(),
+            prune: None,
+            results: false,
+            clusters,
+            only: None,
+            no_take_over: false,
+            key: &self.env.key,
+        };
+        let reconciler = Reconciler::new(self.session, &options);
+        reconciler.read_health(&reached.access).map_err(|error| failed(error.to_string()))
     }
 
     /// Compares the clusters that are due at the interval, and looks at whether the others can be reached: a watch says nothing
@@ -194,9 +233,9 @@ impl Members<'_> {
         contents: &ApplySetContents,
         clusters: &[String],
     ) -> Result<DeletionResult, RoundError> {
-        let what = Reconciliation { set, contents: Some(contents), dry_run: None, wait: None };
+        let what =
+            Reconciliation { verb: "deleted", set, contents: Some(contents), dry_run: None, wait: None };
         let actions = self.reconcile(Purpose::Remove, clusters, &what, &Backoffs::default())?;
-        self.log(&actions, "deleted");
         let is_deleted = |action: &&Action| {
             (action.action == ActionKind::Delete && action.outcome == Outcome::Done)
                 || action.reason.as_deref() == Some(BEING_DELETED)
@@ -238,7 +277,9 @@ impl Members<'_> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
-        let under_way = ClustersUnderWay::default();
+        let sync = self.loaded.sync.metadata.full_name();
+        let is_look = what.wait == Some(LOOK);
+        let under_way = RoundProgress { sync: &sync, verb: what.verb, is_look, clusters: Mutex::default() };
         let options = ServerOptions {
             dry_run: what.dry_run,
             wait: what.wait,
@@ -284,7 +325,6 @@ impl Members<'_> {
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.awaiting(awaiting);
         }
-        let sync = self.loaded.sync.metadata.full_name();
         let actions = thread::scope(|scope| {
             // Dropping the sender at the end of the work ends the thread.
             let (_ended, end) = mpsc::channel::<()>();
@@ -292,7 +332,7 @@ impl Members<'_> {
                 let end = end;
                 while end.recv_timeout(UNDER_WAY) == Err(RecvTimeoutError::Timeout) {
                     if let Some(clusters) = under_way.describe() {
-                        tracing::info!(sync, "still under way: {clusters}");
+                        tracing::info!(sync = under_way.sync, "still under way: {clusters}");
                     }
                 }
             });
@@ -307,30 +347,6 @@ impl Members<'_> {
         let objects = placed.sum::<usize>() / self.session.clusters().len().max(1);
         let objects = self.objects.map_or(objects, BTreeSet::len);
         (OBJECTS_AT_ONCE / objects.max(1)).clamp(2, 16)
-    }
-
-    fn log(&self, actions: &Actions, what: &str) {
-        let sync = self.loaded.sync.metadata.full_name();
-        for action in actions.actions.iter().filter(|action| action.action != ActionKind::Unchanged) {
-            let Action { cluster, object, .. } = action;
-            let kind = format!("{:?}", action.action).to_lowercase();
-            let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
-            let fields = list(&fields, 5);
-            let managers: BTreeSet<&str> =
-                action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
-            let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
-            let why = action.error.as_deref().or(action.reason.as_deref());
-            if action.outcome == Outcome::Failed {
-                tracing::error!(sync, %cluster, %object, action = kind, why, "failed");
-            } else {
-                tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{what}");
-            }
-        }
-        for cluster in &actions.clusters {
-            if let Some(error) = &cluster.error {
-                tracing::error!(sync, cluster = %cluster.name, "{error}");
-            }
-        }
     }
 
     /// Notes which clusters fail. Where `everything` was to be done, a cluster in which something was skipped fails.
@@ -420,24 +436,57 @@ fn rule(adopt: Adopt) -> actions::Adopt {
     }
 }
 
-/// The clusters that a round is working on, and how far each is.
-#[derive(Default)]
-struct ClustersUnderWay(Mutex<BTreeMap<ClusterName, Step>>);
+/// The clusters that a round is working on, and how far each is. What was done in a cluster is logged when it is done.
+struct RoundProgress<'p> {
+    sync: &'p str,
+    /// What is done.
+    verb: &'static str,
+    /// Whether objects that are not healthy are looked at again soon, and are no failures yet.
+    is_look: bool,
+    clusters: Mutex<BTreeMap<ClusterName, Step>>,
+}
 
-impl Progress for ClustersUnderWay {
+impl Progress for RoundProgress<'_> {
     fn at(&self, cluster: &ClusterName, step: Step) {
-        let mut clusters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
             Step::Done | Step::Failed => drop(clusters.remove(cluster)),
             step => drop(clusters.insert(cluster.clone(), step)),
         }
     }
+
+    fn note_outcome(&self, outcome: &ClusterOutcome) {
+        let changed = |action: &&Action| action.action != ActionKind::Unchanged;
+        outcome.actions.iter().filter(changed).for_each(|action| self.log_action(action));
+        if let Some(error) = &outcome.error {
+            tracing::error!(sync = self.sync, cluster = %outcome.cluster, "{error}");
+        }
+    }
 }
 
-impl ClustersUnderWay {
+impl RoundProgress<'_> {
+    fn log_action(&self, action: &Action) {
+        let Action { cluster, object, .. } = action;
+        let (sync, kind) = (self.sync, format!("{:?}", action.action).to_lowercase());
+        let why = action.error.as_deref().or(action.reason.as_deref());
+        if action.outcome == Outcome::Failed && action.unhealthy && self.is_look {
+            tracing::debug!(sync, %cluster, %object, action = kind, why, "not healthy yet");
+        } else if action.outcome == Outcome::Failed {
+            tracing::error!(sync, %cluster, %object, action = kind, why, "failed");
+        } else {
+            let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
+            let fields = list(&fields, 5);
+            let managers: BTreeSet<&str> =
+                action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
+            let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
+            let verb = self.verb;
+            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{verb}");
+        }
+    }
+
     /// The first clusters, with what is done in each; `None` if there are none.
     fn describe(&self) -> Option<String> {
-        let clusters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         let describe = |(name, step): (&ClusterName, &Step)| match step {
             Step::Applying { done, of } => format!("{name} (applying, {done} of {of})"),
             Step::Waiting { open } => format!("{name} (waiting for {})", count(*open, "object")),

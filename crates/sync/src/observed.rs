@@ -74,7 +74,9 @@ impl Round<'_> {
         let known = sessions.observed.as_ref().and_then(|observed| observed.members.clone());
         let before = known.clone().unwrap_or_else(|| MembersStatus::of(state, &self.name()));
         let observed = self.read_status(session, before)?;
-        if let Some(members) = observed.members.as_ref().filter(|members| known.as_ref() != Some(members)) {
+        if let Some(members) =
+            observed.members.as_ref().filter(|members| !self.reads_only && known.as_ref() != Some(members))
+        {
             self.must_lead()?;
             members.keep(state)?;
         }

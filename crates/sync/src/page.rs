@@ -127,7 +127,12 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
         change(cluster);
     };
     for (name, state, revision) in rollout(record) {
-        of(&name, &|cluster| (cluster.state, cluster.revision) = (state, revision.clone()));
+        let known = record.clusters.get(&name);
+        let why = known.and_then(|known| known.failed.clone().or_else(|| known.unhealthy.clone()));
+        of(&name, &|cluster| {
+            (cluster.state, cluster.revision) = (state, revision.clone());
+            cluster.message.clone_from(&why);
+        });
     }
     for (name, drifted) in backoffs.drifted() {
         of(name, &|cluster| {
@@ -161,6 +166,7 @@ fn cluster_states(record: &Record, backoffs: &Backoffs) -> BTreeMap<String, &'st
 /// Counts each cluster once in the status, by its state after everything that is known.
 pub(crate) fn count_clusters(record: &mut Record, backoffs: &Backoffs) {
     let states = cluster_states(record, backoffs);
+    record.status.drift = backoffs.summarize_drift();
     let Some(counts) = &mut record.status.clusters else { return };
     let total: usize = counts.states().iter().map(|(_, count)| count).sum();
     let of = |state: &str| states.values().filter(|known| **known == state).count();
@@ -244,11 +250,37 @@ impl SyncDetails {
             let updated = count(rollout.updated, "cluster");
             writeln!(page, "<p>Rollout: stage {}, {updated} updated</p>", Escaped(&rollout.stage))?;
         }
+        if let Some(window) = &status.window {
+            let time = window.closes.or(window.opens).map(|time| format!("{time:.0}")).unwrap_or_default();
+            let (state, change) =
+                if window.open { ("open", "it closes at") } else { ("closed", "the next one opens at") };
+            writeln!(page, "<p>Maintenance window: {state}; {change} {}</p>", Escaped(&time))?;
+        }
+        if let Some(drift) = &status.drift {
+            let (objects, clusters) = (count(drift.objects, "object"), count(drift.clusters, "cluster"));
+            let first = Escaped(&drift.first);
+            writeln!(page, "<p class=\"bad\">Drift: {objects} in {clusters}: {first}</p>")?;
+        }
         self.write_clusters(page)?;
         for fight in &self.fights {
             writeln!(page, "<p class=\"bad\">{}</p>", Escaped(fight))?;
         }
-        Ok(())
+        self.write_history(page)
+    }
+
+    fn write_history(&self, page: &mut String) -> fmt::Result {
+        if self.status.history.is_empty() {
+            return Ok(());
+        }
+        writeln!(page, "<details><summary>History</summary>")?;
+        writeln!(page, "<table><tr><th>Time<th>Revision<th>Reason<th>Message")?;
+        for entry in &self.status.history {
+            let (time, revision) = (entry.time, entry.revision.as_deref().unwrap_or_default());
+            let (revision, reason) = (Escaped(revision), Escaped(&entry.reason));
+            let message = Escaped(&entry.message);
+            writeln!(page, "<tr><td>{time:.0}<td>{revision}<td>{reason}<td>{message}")?;
+        }
+        writeln!(page, "</table></details>")
     }
 
     fn write_clusters(&self, page: &mut String) -> fmt::Result {

@@ -65,7 +65,7 @@ impl Round<'_> {
             .map(|polled| Some(PolledSource { branches: Some(branches), ..polled }))
     }
 
-    /// Runs what waits for clusters to become healthy. The wait ends early, and the next round begins at once, when the source
+    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
     /// has another revision than `tip`: the new one may be what makes them healthy.
     pub(crate) fn until_revised<T>(
         &self,
@@ -74,9 +74,7 @@ impl Round<'_> {
         resume: &mut Option<Instant>,
         run: impl FnOnce(Option<Interrupt>) -> T,
     ) -> T {
-        let waits = self.spec.apply.as_ref().is_some_and(|apply| apply.wait);
-        let (true, Some(interrupt), Address::Git(address)) = (waits, self.interrupt, &self.loaded.address)
-        else {
+        let (Some(interrupt), Address::Git(address)) = (self.interrupt, &self.loaded.address) else {
             return run(self.interrupt.cloned());
         };
         let revised = Arc::new(AtomicBool::new(false));

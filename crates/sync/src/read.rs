@@ -11,7 +11,7 @@ use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
 use federate_repo::{Repo, normalize_path};
-use federate_sync_api::{Commit, DriftMode, InventorySource, Sync};
+use federate_sync_api::{Commit, DriftMode, InventorySource, Reference, Sync};
 
 use crate::notify;
 use crate::source::{self, Address};
@@ -41,6 +41,31 @@ pub struct Loaded {
     pub sync: Sync,
     /// Where its source is.
     pub address: Address,
+    /// Whether this is the revision that a suspended Sync was rolled back to, and not what its source says.
+    pub rolls_back: bool,
+}
+
+impl Loaded {
+    /// A Sync with its source.
+    pub(crate) fn new(sync: Sync, address: Address) -> Self {
+        Self { sync, address, rolls_back: false }
+    }
+
+    /// What a suspended Sync that was rolled back carries out: one commit of its source. `None` if it was not.
+    pub(crate) fn rolled_back(&self) -> Option<Self> {
+        let commit = self.sync.meta.as_ref()?.rollback.clone()?;
+        let reference = Reference { commit: Some(commit), ..Reference::default() };
+        if !self.sync.spec.suspend
+            || !matches!(self.address, Address::Git(_))
+            || source::check(&reference).is_err()
+        {
+            return None;
+        }
+        let mut loaded = Self { rolls_back: true, ..self.clone() };
+        loaded.sync.spec.suspend = false;
+        loaded.sync.spec.source.reference = Some(reference);
+        Some(loaded)
+    }
 }
 
 /// Why files cannot be used.
@@ -138,7 +163,7 @@ impl Reader {
             self.wrong(&origin, "/spec/commit/push", message, None);
         }
         if self.findings.len() == before {
-            self.read.push((origin, Loaded { sync, address }));
+            self.read.push((origin, Loaded::new(sync, address)));
         }
     }
 
@@ -155,7 +180,7 @@ impl Reader {
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut apply_sets: BTreeMap<String, String> = BTreeMap::new();
         let mut branches: BTreeMap<(String, String, String), String> = BTreeMap::new();
-        for (origin, Loaded { sync, address }) in &read {
+        for (origin, Loaded { sync, address, .. }) in &read {
             let name = sync.metadata.full_name();
             if names.insert(name.clone(), sync.dependencies().collect()).is_some() {
                 self.wrong(origin, "/metadata/name", &format!("there are two Syncs {name}"), None);
@@ -256,6 +281,12 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
                 "a branch has what every cluster gets: leave out `clusters`, or commit with another Sync";
             wrong.push(("/spec/clusters", message.to_owned()));
         }
+    }
+    if !spec.windows.is_empty() && spec.apply.is_none() && spec.commit.is_some() {
+        wrong.push(("/spec/windows", "windows are about clusters: name `apply`, too".to_owned()));
+    }
+    for (field, why) in spec.windows.iter().filter_map(|window| window.check().err()) {
+        wrong.push(("/spec/windows", format!("{field}: {why}")));
     }
     if let Some(rollout) = &spec.rollout {
         if spec.apply.is_none() {

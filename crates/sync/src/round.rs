@@ -17,7 +17,7 @@ use federate_session::Session;
 use federate_sync_api::record::Accepted;
 use federate_sync_api::rollout::Rollout;
 use federate_sync_api::status::{Branch, Reason};
-use federate_sync_api::{Apply, Spec};
+use federate_sync_api::{Apply, DriftMode, Spec, WindowState};
 
 use crate::environment::Environment;
 use crate::members::Members;
@@ -43,10 +43,12 @@ pub fn run(
 ) -> Outcome {
     state.record.follow_clock(Timestamp::now());
     cache.select(&loaded.sync.spec.source.paths);
-    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt };
+    let round = Round::new(loaded, env, interrupt);
+    round.note_window(state, cache);
     let ended = round.work(state, cache);
     match &ended {
-        Ok(_) => round.prune_clusters(state),
+        Ok(_) if round.may_correct(state) => round.prune_clusters(state),
+        Ok(_) => {}
         Err(stop) if stop.reason.is_about_revision() => {
             if let Err(error) = round.compare_last_good(state, cache) {
                 tracing::warn!(sync = round.name(), %error, "clusters are not compared with the revision before");
@@ -55,21 +57,29 @@ pub fn run(
         Err(_) => {}
     }
     count_clusters(&mut state.record, &cache.clusters);
-    end(state, outcome_of(ended, cache))
-}
-
-fn outcome_of(ended: Result<Outcome, RoundError>, cache: &SessionCache) -> Outcome {
-    ended.unwrap_or_else(|stop| Outcome {
+    let drift = cache.clusters.drift();
+    let mut outcome = ended.unwrap_or_else(|stop| Outcome {
         reason: stop.reason,
         message: plain(&stop.message),
-        drift: cache.clusters.drift().map(|drift| plain(&drift)),
-    })
+        drift: drift.map(|drift| plain(&drift)),
+    });
+    if loaded.rolls_back && outcome.is_ready() {
+        let name = &loaded.sync.metadata.name;
+        outcome.message = format!(
+            "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
+            outcome.message
+        );
+    }
+    if let Some(drift) = outcome.drift.as_mut().filter(|_| round.puts_off_correction(state)) {
+        *drift += &format!("; its correction {}", round.describe_wait());
+    }
+    end(state, outcome)
 }
 
 /// Deletes what a Sync manages in member clusters. The record is not written: the namespace may be going, and its memory
 /// with it.
 pub(crate) fn delete(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
-    let round = Round { loaded, spec: &loaded.sync.spec, env, interrupt: None };
+    let round = Round::new(loaded, env, None);
     let outcome = round.delete_all(state).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             Reason::Progressing => "",
@@ -109,6 +119,21 @@ pub(crate) struct Round<'r> {
     pub(crate) env: &'r Environment<'r>,
     /// Whether something waits for the round to end; `None` if nothing can.
     pub(crate) interrupt: Option<&'r Interrupt>,
+    /// Whether its maintenance windows were open when it began; `None` if it has none.
+    pub(crate) window: Option<WindowState>,
+    /// Whether it only reads: neither the state of the Sync nor clusters change.
+    pub(crate) reads_only: bool,
+}
+
+impl<'r> Round<'r> {
+    pub(crate) fn new(
+        loaded: &'r Loaded,
+        env: &'r Environment<'r>,
+        interrupt: Option<&'r Interrupt>,
+    ) -> Self {
+        let round = Self { loaded, spec: &loaded.sync.spec, env, interrupt, window: None, reads_only: false };
+        Self { window: round.find_window(Timestamp::now()), ..round }
+    }
 }
 
 impl Round<'_> {
@@ -138,6 +163,9 @@ impl Round<'_> {
         }
         if known && self.rolls_policies(state) {
             return self.go_on_with_policies(state, sessions, &polled);
+        }
+        if !self.may_change(name) {
+            return self.await_window(state, sessions, &polled, pending.as_ref());
         }
         if let Some(pending) = pending {
             return self.retry(state, sessions, opened, &pending, name);
@@ -197,6 +225,7 @@ impl Round<'_> {
             moved,
             objects: None,
             awaiting: accepted.map(|accepted| awaiting(session, &state.record.policies, &accepted.tip)),
+            corrects: self.spec.drift.mode == DriftMode::Correct && self.may_correct(state),
             also: false,
             interrupt: self.interrupt.cloned(),
         }

@@ -56,13 +56,15 @@ pub(crate) fn each(
         // Syncs that depend on each other, or on one that does not exist, come last and are not ready.
         let turn = open.iter().position(|next| next.sync.dependencies().all(|on| is_over(&on)));
         let next = open.remove(turn.unwrap_or(0));
+        let rolled_back = next.rolled_back();
+        let next = rolled_back.as_ref().unwrap_or(next);
         let mut own = states.state(next)?;
         let unready = next
             .sync
             .dependencies()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
         let outcome = match unready {
-            _ if next.sync.spec.suspend => None,
+            _ if next.sync.spec.suspend || (next.rolls_back && own.record.is_rolled_back(&next.sync)) => None,
             Some(on) => Some(round::waits(&mut own, &on)),
             None => Some(to_the_end(next, &mut own, env)),
         };

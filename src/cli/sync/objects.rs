@@ -66,7 +66,7 @@ pub(super) struct ObjectArgs {
     shared: bool,
 
     /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
-    #[arg(long, value_name = "NAME", value_parser = account_name, conflicts_with = "files")]
+    #[arg(long, value_name = "NAME", value_parser = account_name, conflicts_with = "files", hide_short_help = true)]
     default_service_account: Option<String>,
 
     /// Refuse Syncs that name objects of other namespaces

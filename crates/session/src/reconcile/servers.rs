@@ -15,8 +15,8 @@ use federate_engine::actions::inventory::Members;
 use federate_engine::actions::{Actions, Decision, Inventory, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{
-    Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error, Fence, Interrupt,
-    Progress, TextComparison,
+    Access, ApplyOptions, ClusterHealth, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error,
+    Fence, Interrupt, Progress, TextComparison,
 };
 use federate_repo::Config;
 
@@ -123,6 +123,18 @@ impl Reconciler<'_> {
                 self.predict_unread(&unread, &mut all);
             }
             Ok(Actions::of(all.actions, all.clusters))
+        })
+    }
+
+    /// Reads how the rendered objects are in every cluster.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn read_health(&self, access: &Access) -> Result<Vec<ClusterHealth>, Error> {
+        self.with(true, |deciding| {
+            let decider = SessionDecider::of(self, deciding);
+            federate_live::read_health(access, &self.desired_states(), &decider, self.options.inventory)
         })
     }
 

@@ -66,6 +66,12 @@ impl Error {
     }
 }
 
+/// The API server does not know the kind.
+pub(super) fn not_served() -> Error {
+    let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k deploy/sync`";
+    Error::Access(why.to_owned())
+}
+
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         match error {

@@ -5,10 +5,11 @@ use federate_sync_api::Metadata;
 use federate_sync_api::status::Reason;
 use http::Method;
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::client::JSON;
-use super::{Hub, Invalid};
+use super::{Error, Hub, Invalid};
 use crate::read::Loaded;
 use crate::round::Outcome;
 
@@ -22,10 +23,69 @@ struct EventSubject<'e> {
     revision: Option<&'e str>,
 }
 
+/// An Event of a Sync.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SyncEvent {
+    /// When it happened last.
+    pub time: String,
+    /// `Normal` or `Warning`.
+    pub r#type: String,
+    /// The reason, in one word.
+    pub reason: String,
+    /// The revision that it is about.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// The message.
+    pub message: String,
+}
+
+impl SyncEvent {
+    /// Reads an Event; `None` if it is about something else.
+    fn read(event: &Value, sync: &Metadata) -> Option<Self> {
+        let about = &event["involvedObject"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (about["kind"] == "Sync" && about["name"] == sync.name.as_str()).then(|| Self {
+            time: text(&event["lastTimestamp"]),
+            r#type: text(&event["type"]),
+            reason: text(&event["reason"]),
+            revision: text(&event["metadata"]["annotations"]["federate.dev/revision"]),
+            message: text(&event["message"]),
+        })
+    }
+}
+
 impl Hub {
+    /// The Events of a Sync that the API server still has, the oldest first, with the version of the list.
+    pub fn list_events(&self, sync: &Metadata) -> Result<(Vec<SyncEvent>, String), Error> {
+        let list = self.find(&events_path(sync))?.unwrap_or_default();
+        let items = list["items"].as_array().into_iter().flatten();
+        let mut events: Vec<SyncEvent> = items.filter_map(|event| SyncEvent::read(event, sync)).collect();
+        events.sort_by(|a, b| a.time.cmp(&b.time));
+        Ok((events, list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
+    }
+
+    /// Waits for the Events of a Sync that are written after a version, until `shown` returns `false`.
+    pub fn follow_events(
+        &self,
+        sync: &Metadata,
+        mut version: String,
+        mut shown: impl FnMut(SyncEvent) -> bool,
+    ) -> Result<(), Error> {
+        let mut goes_on = true;
+        while goes_on {
+            version = self.watch(&events_path(sync), &version, |event, gone| {
+                if let Some(event) = SyncEvent::read(&event, sync).filter(|_| !gone) {
+                    goes_on = shown(event);
+                }
+                goes_on
+            })?;
+        }
+        Ok(())
+    }
+
     /// Writes an Event about how a round ended.
     pub(crate) fn report(&self, loaded: &Loaded, outcome: &Outcome, revision: Option<&str>) {
-        let reason = (outcome.reason.name(), !outcome.is_ready());
+        let reason = (outcome.reason.name(), !outcome.is_ready() && !outcome.is_waiting());
         self.event(loaded, reason, &outcome.message, revision);
     }
 
@@ -81,4 +141,10 @@ impl Hub {
             tracing::warn!(%error, "an Event could not be written");
         }
     }
+}
+
+/// The path of the Events of a Sync.
+fn events_path(sync: &Metadata) -> ApiPath {
+    let events = ApiPath::of_version("v1").in_namespace(&sync.namespace).join("events");
+    events.query("fieldSelector", &format!("involvedObject.kind=Sync,involvedObject.name={}", sync.name))
 }

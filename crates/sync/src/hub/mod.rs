@@ -15,6 +15,7 @@ mod tenancy;
 mod watcher;
 
 pub use client::{Error, Hub};
+pub use events::SyncEvent;
 pub use leader::{Leader, LeaderOptions};
 pub use memory::{MemoryError, MemoryIndex};
 pub use objects::read_sync;

@@ -67,7 +67,7 @@ pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     if sync.spec.commit.as_ref().is_some_and(|commit| commit.push == Some(false)) {
         return Err("spec.commit.push: a branch that is not pushed would only be in the cache".to_owned());
     }
-    Ok(Loaded { sync, address })
+    Ok(Loaded::new(sync, address))
 }
 
 /// Whether an address leads out of the pod, encrypted. Only a server of the pod itself is reached without encryption.

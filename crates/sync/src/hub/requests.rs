@@ -1,13 +1,17 @@
-//! What people ask of a Sync object: a round, a pause, and answers to its rollout.
+//! What people ask of a Sync object: how it is, a round, a pause, a former revision, and answers to its rollout.
 
+use federate_live::path::ApiPath;
 use federate_sync_api::Metadata;
 use federate_sync_api::progress::short;
-use federate_sync_api::status::{RolloutStatus, Status};
+use federate_sync_api::status::{RolloutStatus, Status, commit_of};
 use http::Method;
 use serde_json::{Value, json};
 
+use super::client::not_served;
+use super::objects::loaded;
 use super::store::path;
-use super::{Error, Hub};
+use super::{Error, Hub, Tenancy};
+use crate::read::Loaded;
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -16,6 +20,15 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 pub enum Request {
     /// A round, with the time of the request.
     Reconcile(String),
+    /// A round that does not wait for a maintenance window, with the time of the request.
+    ReconcileIgnoringWindows(String),
+    /// That a suspended Sync carries out one commit, with the time of the request.
+    Rollback {
+        /// The commit.
+        commit: String,
+        /// The time.
+        time: String,
+    },
     /// No rounds from now on.
     Suspend,
     /// Rounds again.
@@ -27,6 +40,30 @@ pub enum Request {
 }
 
 impl Hub {
+    /// The Sync objects of a namespace, or of all.
+    pub fn list_syncs(&self, namespace: Option<&str>) -> Result<Vec<Value>, Error> {
+        let version = ApiPath::of_version("federate.dev/v1alpha1");
+        let place = match namespace {
+            Some(namespace) => version.in_namespace(namespace),
+            None => version,
+        };
+        let list = self.find(&place.join("syncs"))?.ok_or_else(not_served)?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// A Sync object; `None` if there is no such Sync.
+    pub fn find_sync(&self, sync: &Metadata) -> Result<Option<Value>, Error> {
+        self.find(&path(sync))
+    }
+
+    /// A Sync as the loop reads it.
+    pub fn load(&self, sync: &Metadata, tenancy: &Tenancy) -> Result<Loaded, String> {
+        let object = self.find_sync(sync).map_err(|error| error.to_string())?;
+        let read = object.as_ref().and_then(|object| loaded(object, tenancy));
+        let read = read.ok_or_else(|| format!("there is no Sync {}", sync.full_name()))?;
+        read.map_err(|invalid| invalid.message)
+    }
+
     /// The status of a Sync; `None` if there is no such Sync.
     pub fn status(&self, sync: &Metadata) -> Result<Option<Status>, Error> {
         let Some(object) = self.find(&path(sync))? else { return Ok(None) };
@@ -47,7 +84,8 @@ impl Hub {
             return Ok(Err(format!("there is no Sync {}", sync.full_name())));
         };
         let status = Status::read(&object["status"]);
-        if matches!(request, Request::Reconcile(_)) && object["spec"]["suspend"] == true {
+        let asks_for_round = matches!(request, Request::Reconcile(_) | Request::ReconcileIgnoringWindows(_));
+        if asks_for_round && object["spec"]["suspend"] == true {
             let name = sync.full_name();
             return Ok(Err(format!(
                 "{name} is suspended, and is not reconciled: run `federate sync resume` first"
@@ -58,7 +96,22 @@ impl Hub {
         let patch: Value = match request {
             Request::Reconcile(time) => annotation("federate.dev/requestedAt", time),
             Request::Suspend => json!({"spec": {"suspend": true}}),
-            Request::Resume => json!({"spec": {"suspend": false}}),
+            Request::ReconcileIgnoringWindows(time) => {
+                let waiting = status.window.and_then(|window| window.waiting);
+                let revision = waiting.or(status.last_attempted_revision).unwrap_or_default();
+                json!({"metadata": {"annotations": {
+                    "federate.dev/requestedAt": time,
+                    "federate.dev/ignoreWindows": short(commit_of(&revision)),
+                }}})
+            }
+            Request::Rollback { commit, time } => json!({
+                "metadata": {"annotations": {"federate.dev/requestedAt": time, "federate.dev/rollback": commit}},
+                "spec": {"suspend": true},
+            }),
+            // The source counts again.
+            Request::Resume => json!({
+                "metadata": {"annotations": {"federate.dev/rollback": null}}, "spec": {"suspend": false},
+            }),
             Request::Approve => match rollout.and_then(|rollout| rollout.approval) {
                 Some(token) => annotation("federate.dev/approve", &token),
                 None => return Ok(Err(format!("{} waits for no approval", sync.full_name()))),

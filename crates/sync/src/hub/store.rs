@@ -85,7 +85,7 @@ impl HubStateStore {
         let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
         sync.spec.deletion_policy = policy.unwrap_or(sync.spec.deletion_policy);
         let address = Address::of(&sync.spec.source, Path::new("/")).map_err(damaged)?;
-        Ok(Some(Loaded { sync, address }))
+        Ok(Some(Loaded::new(sync, address)))
     }
 
     /// Writes to an object's status that it is invalid.

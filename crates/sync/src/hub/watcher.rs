@@ -10,6 +10,7 @@ use federate_engine::actions::Inventory;
 use federate_live::path::ApiPath;
 use serde_json::Value;
 
+use super::client::not_served;
 use super::{Error, Hub, Invalid, Tenancy, loaded};
 use crate::read::Loaded;
 use crate::watch::Event;
@@ -93,11 +94,7 @@ impl Objects {
 
     /// Lists everything of a namespace, or of all, again. Returns the version of the list.
     fn list(&self, hub: &Hub, namespace: Option<&str>) -> Result<String, Error> {
-        let list = hub.find(&self.path(namespace))?.ok_or_else(|| {
-            let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k \
-                       deploy/sync`";
-            Error::Access(why.to_owned())
-        })?;
+        let list = hub.find(&self.path(namespace))?.ok_or_else(not_served)?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         self.with(|objects| {
             objects.retain(|_, object| {

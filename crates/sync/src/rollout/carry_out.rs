@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use federate_dialect::stages::Stage;
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_session::Session;
@@ -66,6 +67,9 @@ impl Round<'_> {
             state.record.rollout = Some(progress.clone());
             return self.abort(state, sessions, target, &progress);
         }
+        if !self.may_change(target.name) {
+            return Ok(self.await_window_between_steps(state, sessions, target, &progress, &stages));
+        }
         loop {
             let clusters = &mut state.record.clusters;
             let step = progress.advance((target.rollout, &stages), clusters, &meta.approve, Timestamp::now());
@@ -82,7 +86,8 @@ impl Round<'_> {
                     halted(&state.record.clusters, &stage, target.name)?;
                     if !healthy {
                         sessions.resume = Some(Instant::now() + PAUSE);
-                        return Ok(self.pending(state, sessions, target, (&stage, None), ""));
+                        let what = describe_unhealthy(&state.record.clusters);
+                        return Ok(self.pending(state, sessions, target, (&stage, None), &what));
                     }
                 }
                 Step::Approval { stage, token } => {
@@ -100,6 +105,30 @@ impl Round<'_> {
                 }
             }
         }
+    }
+
+    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
+    /// their time limits begin again then.
+    fn await_window_between_steps(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+        progress: &Progress,
+        stages: &[Stage],
+    ) -> Outcome {
+        let now = Timestamp::now();
+        for since in state.record.clusters.values_mut().filter_map(|cluster| cluster.updating.as_mut()) {
+            *since = now;
+        }
+        if let Some(window) = &mut state.record.status.window {
+            window.waiting = Some(target.name.to_owned());
+        }
+        let stage = stages.iter().filter(|stage| !stage.clusters.is_empty()).find(|stage| {
+            progress.stages.get(&stage.name).is_none_or(|progress| progress.finished.is_none())
+        });
+        let stage = stage.map(|stage| stage.name.clone()).unwrap_or_default();
+        self.pending(state, sessions, target, (&stage, None), &format!(" {}", self.describe_wait()))
     }
 
     /// Applies to clusters that are being updated. Returns whether one of them has become healthy.
@@ -121,11 +150,13 @@ impl Round<'_> {
             match backoffs.cause(name).cloned() {
                 None => {
                     (cluster.revision, cluster.stale) = (revision.clone(), false);
-                    (cluster.updating, cluster.applied, cluster.failed) = (None, false, None);
+                    (cluster.updating, cluster.applied) = (None, false);
+                    (cluster.failed, cluster.unhealthy) = (None, None);
                     healthy = true;
                 }
                 Some(cause) if cause.kind == CauseKind::Unhealthy && took < timeout => {
-                    cluster.applied = true;
+                    (cluster.applied, cluster.failed) = (true, None);
+                    cluster.unhealthy = Some(without_time(&cause.message));
                     backoffs.clear(name);
                 }
                 Some(cause) => cluster.failed = Some(with_time_waited(&cause.message, took)),
@@ -296,6 +327,22 @@ impl Round<'_> {
         }
         ended.map(|()| compared)
     }
+}
+
+/// A message about health of which one look says how long it took. The same state has the same message.
+fn without_time(message: &str) -> String {
+    message.replacen(&format!("not healthy after {} s", LOOK.as_secs()), "not healthy yet", 1)
+}
+
+/// What the clusters of a stage that are being updated wait for, as the end of a sentence.
+fn describe_unhealthy(clusters: &ClusterRevisions) -> String {
+    let mut waiting = clusters.iter().filter_map(|(name, cluster)| Some((name, cluster.unhealthy.as_ref()?)));
+    let Some((cluster, why)) = waiting.next() else { return String::new() };
+    let more = match waiting.count() {
+        0 => String::new(),
+        more => format!(" (and {} more)", count(more, "cluster")),
+    };
+    format!(" waits for {cluster}: {why}{more}")
 }
 
 /// A message about health with the time since the cluster was updated, which took several looks.

@@ -142,6 +142,14 @@ impl Round<'_> {
             return Ok(Outcome::done("there is nothing to roll out"));
         };
         let target = &Target { apply, session, repo, tip, name, changed };
+        if !self.may_change(name) {
+            if let Some(window) = &mut state.record.status.window {
+                window.waiting = Some(name.to_owned());
+            }
+            self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+            let message = format!("rolling out {name}: it {}", self.describe_wait());
+            return Ok(Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() });
+        }
         let resources = resources(target.session, &state.record.policies);
         loop {
             let steps = self.step(state, target, &resources, rolling);

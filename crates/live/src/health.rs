@@ -1,0 +1,80 @@
+//! Reads how the objects of an `ApplySet` are, without waiting for any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use federate_apiserver::managed::read_fields;
+use federate_dialect::readiness::Readiness;
+use federate_engine::actions::Inventory;
+use federate_engine::actions::inventory::Members;
+use federate_engine::actions::ownership::PART_OF;
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+use super::client::Client;
+use super::read::{List, list_all};
+use super::{Access, Decider, DesiredState, Error, each, kinds, listed, target, within};
+
+/// How long a cluster is waited for where `--timeout` does not say it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The health of what is desired in a cluster.
+#[derive(Debug)]
+pub struct ClusterHealth {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The objects with their readiness, `None` for one that is not there as a member of the `ApplySet`; or why they cannot be
+    /// read.
+    pub objects: Result<BTreeMap<ObjectRef, Option<Readiness>>, Error>,
+}
+
+/// Reads the desired objects that are members of an `ApplySet`, and their health.
+///
+/// # Errors
+///
+/// What keeps every cluster from being reached.
+pub fn read_health(
+    access: &Access,
+    desired_states: &[DesiredState<'_>],
+    decider: &dyn Decider,
+    set: &Inventory,
+) -> Result<Vec<ClusterHealth>, Error> {
+    each(access, desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(PATIENCE);
+        let objects = runtime.block_on(within(Some(time), async {
+            let client = target::to(connections, &desired.cluster).await?;
+            read_cluster(&client, desired, decider, set).await
+        }));
+        ClusterHealth { cluster: desired.cluster.clone(), objects }
+    })
+}
+
+async fn read_cluster(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    decider: &dyn Decider,
+    set: &Inventory,
+) -> Result<BTreeMap<ObjectRef, Option<Readiness>>, Error> {
+    let kinds = kinds::find(client, desired, &Members::default()).await?;
+    let mut health: BTreeMap<ObjectRef, Option<Readiness>> =
+        desired.objects.iter().map(|(object, _)| ((*object).clone(), None)).collect();
+    let selector = format!("{PART_OF}={}", set.id());
+    let mut lists: BTreeMap<(&str, &str), List> = BTreeMap::new();
+    for (object, _) in &desired.objects {
+        let Some(kind) = kinds.of(object) else { continue };
+        lists.entry((&object.api_version, &object.kind)).or_insert_with(|| List {
+            kind: kind.clone(),
+            namespace: None,
+            selector: Some(selector.clone()),
+        });
+    }
+    let namespaces: BTreeSet<String> =
+        desired.objects.iter().filter_map(|(object, _)| object.namespace.clone()).collect();
+    let items = list_all(client, lists.into_values().collect(), &namespaces, None).await?.items;
+    for mut object in listed::objects(items, &desired.cluster, None)?.0 {
+        read_fields(&mut object.body);
+        if let Some(readiness) = health.get_mut(&object.id) {
+            *readiness = Some(decider.readiness(&object));
+        }
+    }
+    Ok(health)
+}

@@ -1,0 +1,212 @@
+//! What people ask about a Sync besides its status: what a round would change, and how its objects are. The loop's own code
+//! answers, and neither the state of the Sync nor clusters change.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::readiness::Readiness;
+use federate_engine::actions::{Actions, RepoRef};
+use federate_kubernetes::ObjectRef;
+use federate_session::Session;
+use federate_sync_api::Metadata;
+use serde::Serialize;
+
+use crate::environment::Environment;
+use crate::hub::HubStateStore;
+use crate::opened::SessionCache;
+use crate::read::Loaded;
+use crate::round::{Round, RoundError};
+use crate::selection::selected_names;
+use crate::state::{StateStore, SyncState};
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InspectionError(String);
+
+impl From<RoundError> for InspectionError {
+    fn from(error: RoundError) -> Self {
+        Self(format!("{}: {error}", error.reason.name()))
+    }
+}
+
+impl From<crate::state::Error> for InspectionError {
+    fn from(error: crate::state::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What differs between a revision and the clusters.
+#[derive(Debug)]
+pub struct SyncDiff {
+    /// The revision, as it is shown to people.
+    pub revision: String,
+    /// Why a round would not carry it out.
+    pub refused: Option<String>,
+    /// The differences.
+    pub actions: Actions,
+}
+
+/// The objects of a Sync in each cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncTree {
+    /// The Sync.
+    pub metadata: Metadata,
+    /// The revision that was carried out last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The clusters, by name.
+    pub clusters: Vec<TreeCluster>,
+}
+
+/// The objects of a Sync in a cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeCluster {
+    /// Its name.
+    pub name: String,
+    /// The commit that it has, if it is not the newest one that was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The objects.
+    pub objects: Vec<TreeObject>,
+}
+
+/// An object of a Sync in a cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeObject {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its health.
+    pub health: TreeHealth,
+    /// Why it is not healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The health of an object, in the words of kstatus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum TreeHealth {
+    /// The change has arrived.
+    Current,
+    /// More time may help.
+    InProgress,
+    /// It never will arrive.
+    Failed,
+    /// The Sync has no such object in the cluster.
+    NotFound,
+}
+
+impl TreeObject {
+    fn new(object: ObjectRef, readiness: Option<Readiness>) -> Self {
+        let (health, message) = match readiness {
+            Some(Readiness::Ready) => (TreeHealth::Current, None),
+            Some(Readiness::InProgress(why)) => (TreeHealth::InProgress, Some(why)),
+            Some(Readiness::Failed(why)) => (TreeHealth::Failed, Some(why)),
+            None => (TreeHealth::NotFound, None),
+        };
+        Self { object, health, message }
+    }
+}
+
+/// Compares the clusters with a commit, or with the newest revision of the source.
+pub fn diff_sync(
+    loaded: &Loaded,
+    states: &HubStateStore,
+    env: &Environment<'_>,
+    commit: Option<&str>,
+) -> Result<SyncDiff, InspectionError> {
+    let round = Round { reads_only: true, ..Round::new(loaded, env, None) };
+    let mut state = states.state(loaded)?;
+    let mut sessions = SessionCache::new(env.dialects);
+    sessions.select(&loaded.sync.spec.source.paths);
+    let polled = match commit {
+        Some(_) => None,
+        None => round.poll(&mut state, &mut sessions)?,
+    };
+    let (session, repo, revision) = if let Some(polled) = polled {
+        round.observe(&mut state, &mut sessions, &polled.opened)?;
+        let session = sessions.take(&polled.opened, state.memory()?.as_ref());
+        (session, round.repo(&polled.opened), polled.name)
+    } else {
+        let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
+        let commit = commit.ok_or_else(|| nothing_accepted(loaded))?;
+        let (session, repo) = round.open_planned(&state, &commit, state.memory()?.unwrap_or_default())?;
+        (session, repo, format!("sha1:{commit}"))
+    };
+    let kept = state.memory()?;
+    let refused = Round::refuses(&session, kept.as_ref(), round.apply_limit(), round.destination());
+    if let Some(error) = refused.as_ref().filter(|error| error.reason.name() == "BuildFailed") {
+        return Err(InspectionError(format!("{revision}: {error}")));
+    }
+    let actions = round.members(&session, repo, &state).diff()?;
+    Ok(SyncDiff { revision, refused: refused.map(|error| error.message), actions })
+}
+
+/// Reads the objects of a Sync with their health, in each cluster those of the revision that it has.
+pub fn read_tree(
+    loaded: &Loaded,
+    states: &HubStateStore,
+    env: &Environment<'_>,
+) -> Result<SyncTree, InspectionError> {
+    let round = Round { reads_only: true, ..Round::new(loaded, env, None) };
+    let state = states.state(loaded)?;
+    let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(loaded))?;
+    let (session, repo) = round.open_planned(&state, &tip, state.memory()?.unwrap_or_default())?;
+    let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    for name in selected_names(&loaded.sync.spec, &session) {
+        let known = state.record.clusters.get(name).and_then(|cluster| cluster.revision.clone());
+        by_revision.entry(known.filter(|revision| *revision != tip)).or_default().push(name.to_owned());
+    }
+    let mut formers = BTreeMap::new();
+    let mut clusters = Vec::new();
+    for (revision, names) in by_revision {
+        let (session, repo): (&Session, Option<RepoRef>) = match &revision {
+            None => (&session, repo.clone()),
+            Some(former) => {
+                round.open_former(&state, &mut formers, former)?;
+                let Some((session, repo)) = formers.get(former) else { continue };
+                (session, repo.clone())
+            }
+        };
+        for health in round.members(session, repo, &state).read_health(&names)? {
+            let (objects, error) = match health.objects {
+                Ok(objects) => (objects, None),
+                Err(error) => (BTreeMap::new(), Some(error.to_string())),
+            };
+            let objects = objects.into_iter().map(|(object, readiness)| TreeObject::new(object, readiness));
+            let (name, objects) = (health.cluster.to_string(), objects.collect());
+            clusters.push(TreeCluster { name, revision: revision.clone(), error, objects });
+        }
+    }
+    clusters.sort_by(|a, b| a.name.cmp(&b.name));
+    let revision = state.record.status.last_applied_revision;
+    Ok(SyncTree { metadata: loaded.sync.metadata.clone(), revision, clusters })
+}
+
+impl SyncTree {
+    /// Whether every object is there and healthy.
+    pub fn is_healthy(&self) -> bool {
+        let is_current = |cluster: &TreeCluster| {
+            cluster.error.is_none()
+                && cluster.objects.iter().all(|object| object.health == TreeHealth::Current)
+        };
+        self.clusters.iter().all(is_current)
+    }
+}
+
+/// The revision that was accepted last.
+fn accepted_tip(state: &SyncState<'_>) -> Option<String> {
+    state.record.accepted.as_ref().map(|accepted| accepted.tip.clone())
+}
+
+fn nothing_accepted(loaded: &Loaded) -> InspectionError {
+    InspectionError(format!(
+        "{} has carried out no revision yet: `federate sync get` shows why",
+        loaded.sync.metadata.full_name()
+    ))
+}

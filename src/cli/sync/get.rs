@@ -1,0 +1,214 @@
+//! `federate sync get`: the Syncs, and how each is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::failed;
+use super::history::no_status;
+use super::table::{format_age, format_columns};
+use super::target::{HubArgs, Target};
+use crate::cli::settings::Format;
+use crate::cli::{Exit, Fault, print, print_value};
+use federate_sync_api::Metadata;
+use federate_sync_api::progress::short;
+use federate_sync_api::record::Record;
+use federate_sync_api::status::{ClusterCounts, DriftStatus, RolloutStatus, Status, WindowStatus, commit_of};
+
+/// List Syncs: whether they are ready, with revision, clusters and drift
+///
+/// CLUSTERS counts those that are as rendered, of all. DRIFT counts the objects that differ and are left so. AGE is the time
+/// since the Sync was created.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Get {
+    /// Only this Sync
+    name: Option<String>,
+
+    #[command(flatten)]
+    hub: HubArgs,
+
+    /// The Syncs of all namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    #[command(flatten)]
+    state: StateArgs,
+
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  federate sync get -A --context hub
+  federate sync get --state state -o json";
+
+/// The state folder of Syncs in files.
+#[derive(Debug, Args)]
+pub(super) struct StateArgs {
+    /// Read the state folder of Syncs in files, not an API server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["context", "kubeconfig"])]
+    state: Option<PathBuf>,
+}
+
+/// How a Sync is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SyncRow {
+    namespace: String,
+    name: String,
+    /// `True`, `False` or `Unknown`.
+    ready: String,
+    reason: String,
+    message: String,
+    suspended: bool,
+    /// When the Sync was created, if it is an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<Timestamp>,
+    /// The revision that branches and clusters are at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
+    /// The revision that was attempted last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempted: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clusters: Option<ClusterCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drift: Option<DriftStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollout: Option<RolloutStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<WindowStatus>,
+}
+
+impl SyncRow {
+    fn new(sync: Metadata, status: Status, suspended: bool, created: Option<Timestamp>) -> Self {
+        let ready = status.condition("Ready").cloned();
+        let (ready, reason, message) =
+            ready.map(|ready| (ready.status, ready.reason, ready.message)).unwrap_or_default();
+        Self {
+            namespace: sync.namespace,
+            name: sync.name,
+            ready: if ready.is_empty() { "Unknown".to_owned() } else { ready },
+            reason,
+            message,
+            suspended,
+            created,
+            revision: status.last_applied_revision,
+            attempted: status.last_attempted_revision,
+            clusters: status.clusters,
+            drift: status.drift,
+            rollout: status.rollout,
+            window: status.window,
+        }
+    }
+
+    fn from_object(object: &Value) -> Option<Self> {
+        let metadata = Metadata::of(&object["metadata"])?;
+        let created = object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
+        let suspended = object["spec"]["suspend"] == true;
+        Some(Self::new(metadata, Status::read(&object["status"]), suspended, created))
+    }
+
+    fn cells(&self, now: Timestamp) -> [String; 8] {
+        let clusters = self.clusters.map(|counts| {
+            let all: usize = counts.states().iter().map(|(_, count)| count).sum();
+            format!("{}/{all}", counts.ready)
+        });
+        let state = if self.suspended { "Suspended" } else { &self.ready };
+        let drift = self.drift.as_ref().map(|drift| drift.objects.to_string());
+        let age = self.created.map(|created| format_age(now.duration_since(created).as_secs()));
+        [
+            self.namespace.clone(),
+            self.name.clone(),
+            state.to_owned(),
+            self.revision.as_deref().map(shorten).unwrap_or_default(),
+            clusters.unwrap_or_default(),
+            drift.unwrap_or_default(),
+            age.unwrap_or_default(),
+            self.message.clone(),
+        ]
+    }
+}
+
+/// A revision with the first characters of its commit.
+fn shorten(revision: &str) -> String {
+    let commit = commit_of(revision);
+    revision.replace(commit, short(commit))
+}
+
+impl Get {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let mut rows = match &self.state.state {
+            Some(folder) => read_folder(folder)?
+                .into_iter()
+                .map(|record| SyncRow::new(record.metadata.name, record.status, false, None))
+                .collect(),
+            None => self.read_objects()?,
+        };
+        if let Some(name) = &self.name {
+            rows.retain(|row| row.name == *name);
+            if rows.is_empty() {
+                return Err(failed(format!("there is no Sync {name}")));
+            }
+        }
+        rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        if self.output != Format::Table {
+            return print_value(&rows, self.output).map(|()| Exit::Clean);
+        }
+        let head = ["NAMESPACE", "NAME", "READY", "REVISION", "CLUSTERS", "DRIFT", "AGE", "STATUS"];
+        let now = Timestamp::now();
+        print(&format_columns(head, &rows.iter().map(|row| row.cells(now)).collect::<Vec<_>>()))?;
+        Ok(Exit::Clean)
+    }
+
+    fn read_objects(&self) -> Result<Vec<SyncRow>, Fault> {
+        let hub = self.hub.connect()?;
+        let namespace = (!self.all_namespaces).then(|| self.hub.find_namespace(&hub));
+        let objects = hub.list_syncs(namespace.as_deref()).map_err(failed)?;
+        Ok(objects.iter().filter_map(SyncRow::from_object).collect())
+    }
+}
+
+/// The records in a state folder. What is not one is left out.
+fn read_folder(folder: &Path) -> Result<Vec<Record>, Fault> {
+    let list = |folder: &Path| -> Result<Vec<PathBuf>, Fault> {
+        let entries = fs::read_dir(folder).map_err(|why| failed(format!("{}: {why}", folder.display())))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.is_dir());
+        paths.sort();
+        Ok(paths)
+    };
+    let mut records = Vec::new();
+    for namespace in list(folder)? {
+        for sync in list(&namespace)? {
+            let text = fs::read_to_string(sync.join("status.json"));
+            records.extend(text.ok().and_then(|text| Record::read(&text)));
+        }
+    }
+    Ok(records)
+}
+
+/// The status of a Sync: of an object, or of one in a file.
+pub(super) fn find_status(target: &Target, state: &StateArgs) -> Result<(Metadata, Status), Fault> {
+    if let Some(folder) = &state.state {
+        let namespace = target.hub.namespace.as_deref().unwrap_or("default");
+        let is_meant = |record: &Record| {
+            record.metadata.name.name == target.name && record.metadata.name.namespace == namespace
+        };
+        let record = read_folder(folder)?.into_iter().find(is_meant);
+        let record = record.ok_or_else(|| no_status(&format!("{namespace}/{}", target.name)))?;
+        return Ok((record.metadata.name, record.status));
+    }
+    let (hub, sync) = target.connect()?;
+    let status = hub.status(&sync).map_err(failed)?;
+    status
+        .ok_or_else(|| failed(format!("there is no Sync {}", sync.full_name())))
+        .map(|status| (sync, status))
+}
