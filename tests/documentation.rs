@@ -329,6 +329,26 @@ fn samples_for_other_tools_are_valid() {
 }
 
 #[test]
+fn every_promise_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let table =
+        page.split("## Promises and their tests").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let tests: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        for test in tests {
+            let (file, name) = test.split_once("::").unwrap_or((test, ""));
+            let text = fs::read_to_string(root().join(file)).unwrap_or_else(|why| panic!("{file}: {why}"));
+            assert!(name.is_empty() || text.contains(&format!("fn {name}(")), "{test} does not exist");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "{named} tests are named");
+}
+
+#[test]
 fn samples_for_pipelines_pin_one_release() {
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
     for entry in fs::read_dir(root().join("docs/ci")).unwrap() {

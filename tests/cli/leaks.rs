@@ -185,3 +185,73 @@ fn harmless_mistakes_are_quoted() {
     let ran = repo.run("check");
     assert!(ran.out.contains("  name: [a]") || ran.err.contains("  name: [a]"), "{ran:#?}");
 }
+
+/// A repo with credentials in places that are no Secrets, each with this word.
+const CREDENTIALS: &str = r#"apiVersion: v1
+kind: ConfigMap
+metadata: {name: app, namespace: shop, annotations: {acme.io/api-token: CANARY-a}}
+data:
+  DB_PASSWORD: CANARY-b
+  settings.yaml: "db:\n  password: CANARY-c\n  host: a\n"
+  app.properties: "jdbc.password=CANARY-d\n"
+  url: postgres://me:CANARY-e@db/x
+  mode: fast
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - {name: c, image: acme/token:1.2, args: [--token=CANARY-f, --password, CANARY-g], env: [{name: API_TOKEN, value: CANARY-h}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: p, namespace: shop}
+spec: {resourceSelectors: [{apiVersion: v1, kind: ConfigMap}, {apiVersion: apps/v1, kind: Deployment}], placement: {}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: o, namespace: shop}
+spec: {overrideRules: [{overriders: {plaintext: [{path: /data/apiToken, operator: add, value: CANARY-i}]}}], resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m1}
+"#;
+
+#[test]
+fn values_named_like_credentials_are_in_no_output() {
+    let repo = Sandbox::new().file("all.yaml", &CREDENTIALS.replace("CANARY", "first"));
+    repo.git("init -q -b main");
+    repo.git("add -A");
+    repo.git("-c user.name=a -c user.email=a@example.com commit -qm one");
+    let later = CREDENTIALS.replace("CANARY", "second").replace("fast", "slow").replace(":1.2", ":1.3");
+    repo.write("all.yaml", &later);
+    for line in [
+        "diff .",
+        "diff . -v",
+        "diff . -o json",
+        "diff . -o yaml",
+        "diff . -o markdown",
+        "plan . -o json",
+        "explain configmap/app -n shop",
+        "explain deployment/web -n shop",
+        "check . -o json",
+        "check . -o sarif",
+        "whatif . --lose m1 -o json",
+    ] {
+        let ran = repo.run(line);
+        let all = format!("{}{}", ran.out, ran.err);
+        assert!(!all.contains("first-") && !all.contains("second-"), "{line}: {all}");
+    }
+    let ran = repo.run("diff .").code(1);
+    assert!(
+        ran.out.contains("fast → slow") && ran.out.contains("acme/token:1.2 → acme/token:1.3"),
+        "{ran:#?}"
+    );
+    assert!(ran.out.contains("<secret "), "changes of credentials are shown as digests: {ran:#?}");
+}

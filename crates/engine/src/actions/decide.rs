@@ -532,7 +532,6 @@ fn readable(mut object: Value, key: &DigestKey) -> Value {
         metadata.remove("managedFields");
     }
     crate::change::hide(&mut [&mut object], key);
-    crate::change::hide_credentials(&mut object, key);
     object
 }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::change::{hide, hide_credentials, paths};
+use crate::change::{hide, paths};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use ownership::PART_OF;
 
@@ -253,8 +253,6 @@ pub fn all_diffs(live: &Value, rendered: &Value, rules: &Rules<'_>) -> Vec<Field
 
 fn compared(live: &Value, mut from: Value, mut to: Value, rules: &Rules<'_>) -> Vec<FieldDiff> {
     hide(&mut [&mut from, &mut to], rules.key);
-    hide_credentials(&mut from, rules.key);
-    hide_credentials(&mut to, rules.key);
     let blame = blame::Blame::of(live);
     let diff = |change: crate::change::PathChange| {
         // `managedFields` does not say who removed a field.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::objects::{ObjectChange, ObjectChangeKind};
 use super::placements::PlacementChange;
-use super::{Changes, DigestKey, PathChange, credentials, find_pointer, paths, secret};
+use super::{Changes, DigestKey, PathChange, find_pointer, paths, secret};
 use crate::{Engine, Manifest};
 use federate_dialect::{OverrideChange, Placement, Plan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin};
@@ -186,7 +186,7 @@ fn find_edits(from: &Repo, to: &Repo, key: &DigestKey) -> Vec<Cause> {
     let edit = |sides: [Option<Document<'_>>; 2]| match sides {
         [Some(from), Some(to)] => {
             let bodies = differing_bodies(from, to)?;
-            let fields = changed_fields(bodies, &to.object.origin, to.role, key, &mut locator);
+            let fields = changed_fields(bodies, &to.object.origin, key, &mut locator);
             Some(Cause::new(to, ObjectChangeKind::Changed, fields))
         }
         [None, Some(to)] => Some(Cause::new(to, ObjectChangeKind::Added, Vec::new())),
@@ -233,16 +233,11 @@ fn differing_bodies<'r>(from: Document<'r>, to: Document<'r>) -> Option<[&'r Val
 fn changed_fields(
     [from, to]: [&Value; 2],
     origin: &Origin,
-    role: CauseRole,
     key: &DigestKey,
     locator: &mut Locator<'_>,
 ) -> Vec<ChangedField> {
     let (mut old, mut new) = (from.clone(), to.clone());
     secret::hide(&mut [&mut old, &mut new], key);
-    if !matches!(role, CauseRole::Template | CauseRole::Bundle) {
-        credentials::hide_credentials(&mut old, key);
-        credentials::hide_credentials(&mut new, key);
-    }
     let changes = paths(&old, &new);
     let field = |change: PathChange| {
         let line = locator.locate(origin, &find_pointer(&change.path, to)).line;
@@ -268,7 +263,7 @@ fn configuration_edit(from: &Repo, to: &Repo, key: &DigestKey, locator: &mut Loc
     let file = if new.is_some() { to.config_path() } else { from.config_path() };
     let origin = Origin { file: file.into(), document: 0, item: None, line: 1 };
     let fields = match (&old, &new) {
-        (Some(old), Some(new)) => changed_fields([old, new], &origin, CauseRole::Configuration, key, locator),
+        (Some(old), Some(new)) => changed_fields([old, new], &origin, key, locator),
         _ => Vec::new(),
     };
     let line = fields.first().map_or(1, |field| field.line);

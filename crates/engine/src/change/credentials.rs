@@ -3,7 +3,8 @@
 //!
 //! Fields of the built-in kinds that are named so (`secretName`, `automountServiceAccountToken`) hold no credentials, and
 //! neither do references in custom resources (`passwordSecretRef`). What people name is searched: the keys of `ConfigMap`s
-//! and annotations, variables, and the fields of custom resources.
+//! and annotations, variables, overrides by their paths, and the fields of custom resources. In texts, such as files in a
+//! `ConfigMap` and arguments, what follows such a name is replaced up to the end of the line, and so are passwords in addresses.
 
 use serde_json::{Map, Value};
 
@@ -29,7 +30,11 @@ const CREDENTIALS: [&str; 13] = [
 ];
 
 /// Ends of names of fields that say where a credential is, and not what it is.
-const REFERENCES: [&str; 8] = ["ref", "refs", "name", "names", "namespace", "selector", "kind", "type"];
+const REFERENCES: [&str; 10] =
+    ["ref", "refs", "name", "names", "namespace", "selector", "kind", "type", "file", "path"];
+
+/// Keys of files with credentials for registries.
+const DOCKER_CONFIGS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
 /// Annotations with a whole object as JSON.
 const OBJECTS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
@@ -44,12 +49,14 @@ pub fn names_credential(text: &str) -> bool {
     CREDENTIALS.iter().any(|word| small.contains(word))
 }
 
-/// Replaces the values of an object that are named like credentials.
-pub fn hide_credentials(object: &mut Value, key: &DigestKey) {
+/// Replaces the values of an object that are named like credentials. Returns whether there were any.
+pub(super) fn hide_credentials(object: &mut Value, key: &DigestKey) -> bool {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let is_builtin = kinds::scope(group, text("kind")).is_some();
-    let hiding = Hiding { key, is_builtin, object: ValuePlace::in_object(object) };
+    let names_keys = text("kind").contains("Secret");
+    let mut hiding =
+        Hiding { key, is_builtin, object: ValuePlace::in_object(object), names_keys, any: false };
     for (field, value) in object.as_object_mut().into_iter().flatten() {
         match (field.as_str(), value) {
             ("apiVersion" | "kind", _) => {}
@@ -62,6 +69,7 @@ pub fn hide_credentials(object: &mut Value, key: &DigestKey) {
             (_, value) => hiding.value(value),
         }
     }
+    hiding.any
 }
 
 struct Hiding<'k> {
@@ -70,31 +78,41 @@ struct Hiding<'k> {
     is_builtin: bool,
     /// The object whose values they are.
     object: ValuePlace,
+    /// Whether `secretKey` is the name of a key, as in an `ExternalSecret`.
+    names_keys: bool,
+    /// Whether a value was replaced.
+    any: bool,
 }
 
 impl Hiding<'_> {
     /// Replaces values of a map whose keys people have chosen.
-    fn named_values(&self, map: &mut Map<String, Value>) {
+    fn named_values(&mut self, map: &mut Map<String, Value>) {
         for (name, value) in map {
             match value {
                 Value::String(text) if OBJECTS.contains(&name.as_str()) => {
                     if let Ok(mut object) = serde_json::from_str::<Value>(text) {
-                        hide_credentials(&mut object, self.key);
-                        *text = object.to_string();
+                        if hide_credentials(&mut object, self.key) {
+                            self.any = true;
+                            *text = object.to_string();
+                        }
                     }
                 }
-                value if names_credential(name) => self.all(name, value),
-                _ => {}
+                value if names_credential(name) || DOCKER_CONFIGS.contains(&name.as_str()) => {
+                    self.all(name, value)
+                }
+                value => self.texts(value),
             }
         }
     }
 
     /// Finds variables, annotations, and fields of custom resources, at any depth.
-    fn value(&self, value: &mut Value) {
+    fn value(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
-                let variable = map.get("name").and_then(Value::as_str).filter(|name| names_credential(name));
-                let variable = variable.map(str::to_owned);
+                let named = |field: &str| {
+                    map.get(field).and_then(Value::as_str).filter(|name| names_credential(name))
+                };
+                let variable = named("name").or_else(|| named("path")).map(str::to_owned);
                 for (field, value) in map {
                     match value {
                         value if field == "value" && variable.is_some() => {
@@ -103,32 +121,127 @@ impl Hiding<'_> {
                         Value::Object(annotations) if field == "annotations" => {
                             self.named_values(annotations);
                         }
-                        value if !self.is_builtin && holds_credential(field) => self.all(field, value),
+                        value
+                            if !self.is_builtin
+                                && holds_credential(field)
+                                && !(self.names_keys && field == "secretKey") =>
+                        {
+                            self.all(field, value)
+                        }
                         value => self.value(value),
                     }
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            _ => {}
+            Value::Array(items) => {
+                let mut flag: Option<String> = None;
+                for item in items {
+                    match flag.take() {
+                        Some(flag) if item.is_string() => self.all(flag_name(&flag), item),
+                        _ => {
+                            flag = item.as_str().filter(|text| is_flag(text)).map(str::to_owned);
+                            self.value(item);
+                        }
+                    }
+                }
+            }
+            value => self.texts(value),
+        }
+    }
+
+    /// Replaces what follows the name of a credential in a text, and passwords in addresses.
+    fn texts(&mut self, value: &mut Value) {
+        let Value::String(text) = value else { return };
+        if super::secret::is_digest_text(text) {
+            return;
+        }
+        let lines = text.split_inclusive('\n').map(|line| self.line(line));
+        let replaced: String = lines.collect();
+        if replaced != *text {
+            self.any = true;
+            *text = replaced;
+        }
+    }
+
+    /// A line without the value that follows the name of a credential.
+    fn line(&self, line: &str) -> String {
+        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+        if let Some((name, value)) = credential_in(text) {
+            let (before, after) =
+                (text.len() - value.len(), &value.trim_end_matches(['"', '\'', ',', '}', ']', ';', ' ']));
+            let (_, rest) = value.split_at(after.len());
+            let digest = self.key.hidden(&self.object.named(name), after);
+            return format!("{}{digest}{rest}{end}", text.get(..before).unwrap_or_default());
+        }
+        match password_in(text) {
+            Some((before, password, after)) => {
+                format!("{before}{}{after}{end}", self.key.hidden(&self.object.named("address"), password))
+            }
+            None => line.to_owned(),
         }
     }
 
     /// Replaces every text and number.
-    fn all(&self, name: &str, value: &mut Value) {
+    fn all(&mut self, name: &str, value: &mut Value) {
         match value {
             Value::Object(map) => map.values_mut().for_each(|value| self.all(name, value)),
             Value::Array(items) => items.iter_mut().for_each(|item| self.all(name, item)),
             Value::String(text) => {
                 if !text.is_empty() && !super::secret::is_digest_text(text) {
+                    self.any = true;
                     *value = self.key.hidden(&self.object.named(name), text).into();
                 }
             }
             Value::Number(number) => {
+                self.any = true;
                 *value = self.key.hidden(&self.object.named(name), &number.to_string()).into();
             }
             Value::Null | Value::Bool(_) => {}
         }
     }
+}
+
+/// Whether a text is an argument that names a credential, whose value is the next argument.
+fn is_flag(text: &str) -> bool {
+    text.starts_with('-') && !text.contains(['=', ' ', '\n']) && holds_credential(text)
+}
+
+fn flag_name(flag: &str) -> &str {
+    flag.trim_start_matches('-')
+}
+
+/// The name of a credential in a line, and what follows it: `password: x`, `"token": "x"`, `--token=x`, `API_KEY=x`.
+fn credential_in(line: &str) -> Option<(&str, &str)> {
+    let mut start = 0;
+    for (at, separator) in line.char_indices().filter(|(_, letter)| matches!(letter, ':' | '=')) {
+        let before = line.get(start..at)?;
+        let name = before.trim_end_matches(['"', '\'', ' ']);
+        let name =
+            name.rsplit(|letter: char| !letter.is_alphanumeric() && !"._-/".contains(letter)).next()?;
+        start = at + separator.len_utf8();
+        let value = line.get(start..)?.trim_start_matches([' ', '\t', '"', '\'']);
+        // `image: acme/token:1.2` has no value after its second colon, as YAML and JSON have them.
+        let quoted = before.ends_with(['"', '\'']);
+        let is_mapping = separator == '=' || quoted || line.get(start..)?.starts_with([' ', '\t', '"', '\'']);
+        let is_name = is_mapping && (holds_credential(name) || name == "auth");
+        // `tokens:` with nothing after it, and a digest, hold nothing.
+        let is_empty =
+            value.trim_matches(['"', '\'', ',', ';', ' ', '\r', '{', '[', '|', '>', '-']).is_empty();
+        if is_name && !is_empty && !value.starts_with("//") && !super::secret::is_digest_text(value) {
+            return Some((name, value));
+        }
+    }
+    None
+}
+
+/// The password in an address of a line (`scheme://user:password@host`), with what is before and after it.
+fn password_in(line: &str) -> Option<(&str, &str, &str)> {
+    let user = line.find("://")? + 3;
+    let host = user + line.get(user..)?.find('@')?;
+    let password = user + line.get(user..host)?.find(':')? + 1;
+    let found = line.get(password..host)?;
+    let is_plain =
+        !found.is_empty() && !found.contains(['/', ' ', '"']) && !super::secret::is_digest_text(found);
+    is_plain.then_some((line.get(..password)?, found, line.get(host..)?))
 }
 
 /// Whether a field of a custom resource is named like a credential, and not like a reference to one.
@@ -142,6 +255,40 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn credentials_in_texts_are_replaced() {
+        let file = "db:\n  password: hunter2\n  host: a\ntokens:\n- x\n";
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {
+            "settings.yaml": file, "app.properties": "jdbc.password=hunter2\nx=1\n", ".dockerconfigjson": "{\"auths\":\"hunter2\"}",
+            "url": "postgres://me:hunter2@db/x?sslmode=require", "json": "{\"a\": 1, \"api_key\": \"hunter2\"}",
+            "note": "see https://example.com/a:b", "plain": "one", "image": "acme/token:1.2"}});
+        let result = hidden(config);
+        assert!(!result.to_string().contains("hunter2"), "{result}");
+        let text = |key: &str| result["data"][key].as_str().unwrap();
+        assert!(text("settings.yaml").ends_with("\n  host: a\ntokens:\n- x\n"), "{result}");
+        assert!(text("app.properties").ends_with(">\nx=1\n") && text("json").ends_with("\"}"), "{result}");
+        assert!(
+            text("url").starts_with("postgres://me:<secret ")
+                && text("url").ends_with(">@db/x?sslmode=require")
+        );
+        assert_eq!(
+            (text("note"), text("plain"), text("image")),
+            ("see https://example.com/a:b", "one", "acme/token:1.2")
+        );
+
+        let args =
+            json!(["--token=hunter2", "--password", "hunter2", "--verbose", "x", "--token-file", "/a"]);
+        let web = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"args": args}]}});
+        let result = hidden(web);
+        assert!(!result.to_string().contains("hunter2"), "{result}");
+        assert_eq!(result.pointer("/spec/containers/0/args/4"), Some(&json!("x")));
+        assert_eq!(result.pointer("/spec/containers/0/args/6"), Some(&json!("/a")));
+
+        let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "spec": {"plaintext":
+            [{"path": "/data/DB_PASSWORD", "operator": "replace", "value": "hunter2"}]}});
+        assert!(!hidden(policy).to_string().contains("hunter2"));
+    }
 
     fn hidden(mut object: Value) -> Value {
         hide_credentials(&mut object, &DigestKey::new(b"key"));

@@ -34,7 +34,7 @@ mod secret;
 mod sequence;
 
 pub use causes::{Cause, CauseRole, ChangedField, RevisionSide, find_causes};
-pub use credentials::{hide_credentials, names_credential};
+pub use credentials::names_credential;
 pub use notation::{find_pointer, readable};
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;

@@ -144,8 +144,18 @@ impl ValuePlace {
 /// The step to an item of a list.
 const ITEM: &str = "-";
 
-/// Replaces the secret values in all versions of one object. Returns whether there were any.
+/// Replaces the secret values in all versions of one object: those of Secrets, and those that are named like credentials. Returns
+/// whether there were any.
 pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
+    let mut any = hide_secrets(sides, key);
+    for side in sides {
+        any |= super::credentials::hide_credentials(side, key);
+    }
+    any
+}
+
+/// Replaces the values of Secrets.
+fn hide_secrets(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     let mut hiding = Hiding { key, place: ValuePlace::default(), values: BTreeSet::new(), any: false };
     for side in &mut *sides {
         hiding.place = ValuePlace::in_object(side);
@@ -163,37 +173,59 @@ pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     hiding.any
 }
 
-/// Whether an object is a Secret with values that were replaced by digests, as in a snapshot.
+/// Whether an object has values that were replaced by digests, as in a snapshot.
 pub fn is_hidden(body: &Value) -> bool {
-    let values = body.get("data").and_then(Value::as_object);
-    body["kind"] == "Secret" && values.into_iter().flatten().any(|(_, value)| is_digest(value))
-}
-
-fn is_digest(value: &Value) -> bool {
-    value.as_str().is_some_and(is_digest_text)
+    match body {
+        Value::Object(map) => map.values().any(is_hidden),
+        Value::Array(items) => items.iter().any(is_hidden),
+        Value::String(text) => text.contains(DIGEST),
+        _ => false,
+    }
 }
 
 /// Whether a text stands for a value that was replaced.
 pub(super) fn is_digest_text(text: &str) -> bool {
-    text.starts_with(DIGEST)
+    text.starts_with(DIGEST) || text.starts_with(ENCRYPTED)
 }
 
-/// Puts the rendered values of a Secret back where the live object has their digests. A random key has no digests to
-/// compare, so that all values count as equal.
+/// Puts the rendered values back where the live object has their digests. A random key has no digests to compare, so that all
+/// values count as equal.
 pub fn reveal(live: &mut Value, rendered: &Value, key: &DigestKey) {
-    let mut place = ValuePlace::in_object(live);
-    let Some(values) = live.get_mut("data").and_then(Value::as_object_mut) else { return };
-    place.enter("data");
-    for (name, value) in values.iter_mut().filter(|(_, value)| is_digest(value)) {
-        let Some(text) = rendered.pointer("/data").and_then(|data| data.get(name)?.as_str()) else {
-            continue;
-        };
-        let before = place.enter(name);
-        if key.is_random || *value == key.hidden(&place, text) {
-            *value = text.into();
+    let mut hidden = rendered.clone();
+    hide(&mut [&mut hidden], key);
+    reveal_at(live, rendered, &hidden, key);
+}
+
+fn reveal_at(live: &mut Value, rendered: &Value, hidden: &Value, key: &DigestKey) {
+    match (live, rendered, hidden) {
+        (Value::Object(live), Value::Object(rendered), Value::Object(hidden)) => {
+            for (name, value) in live {
+                if let (Some(rendered), Some(hidden)) = (rendered.get(name), hidden.get(name)) {
+                    reveal_at(value, rendered, hidden, key);
+                }
+            }
         }
-        place.leave(before);
+        (Value::Array(live), Value::Array(rendered), Value::Array(hidden)) => {
+            for (value, (rendered, hidden)) in live.iter_mut().zip(rendered.iter().zip(hidden)) {
+                reveal_at(value, rendered, hidden, key);
+            }
+        }
+        (value, rendered, Value::String(hidden)) if hidden.contains(DIGEST) => {
+            let Some(text) = value.as_str() else { return };
+            if text == hidden || (key.is_random && without_digests(text) == without_digests(hidden)) {
+                *value = rendered.clone();
+            }
+        }
+        _ => {}
     }
+}
+
+/// A text with the same words in place of all digests.
+fn without_digests(text: &str) -> String {
+    let mut parts = text.split(DIGEST);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = |part: &str| part.split_once('>').map_or("", |(_, rest)| rest).to_owned();
+    parts.fold(first, |all, part| all + DIGEST + &rest(part))
 }
 
 struct Hiding<'k> {
