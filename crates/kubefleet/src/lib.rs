@@ -311,6 +311,18 @@ impl<'a> KubeFleetPlane<'a> {
         (subject.object.id == *id).then_some(subject)
     }
 
+    /// The rollout of a placement with its row of the plan.
+    fn carrying<'c>(&'c self, subject: &'c Subject<'a>, row: &'c Placement) -> Carrying<'c> {
+        Carrying {
+            repo: self.input.repo,
+            clusters: self.input.clusters,
+            placement: &subject.object,
+            row,
+            trackable: subject.items.iter().all(|item| health::is_tracked(&item.id)),
+            behaviour: self.behaviour,
+        }
+    }
+
     /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
     fn work_sources<'s>(&self, subject: &'s Subject<'a>) -> Option<&'s WorkSources> {
         let sources = || {
@@ -470,7 +482,9 @@ impl ControlPlane for KubeFleetPlane<'_> {
 
     fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
         let subject = self.subject(&placement.object)?;
-        rollout::scenario::roll_out(&subject.object, placement, released, seconds, &self.behaviour)
+        // A scenario says when resources are available.
+        let carrying = Carrying { trackable: true, ..self.carrying(subject, placement) };
+        rollout::scenario::roll_out(&carrying, released, seconds)
     }
 
     fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
@@ -484,15 +498,7 @@ impl ControlPlane for KubeFleetPlane<'_> {
         moment: &RolloutMoment<'_>,
     ) -> Option<RolloutStep> {
         let subject = self.subject(&row.object)?;
-        let carrying = Carrying {
-            repo: self.input.repo,
-            clusters: self.input.clusters,
-            placement: &subject.object,
-            row,
-            trackable: subject.items.iter().all(|item| health::is_tracked(&item.id)),
-            behaviour: self.behaviour,
-        };
-        carrying.carry_out(rollout, moment)
+        self.carrying(subject, row).carry_out(rollout, moment)
     }
 
     fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {

@@ -1,74 +1,61 @@
 //! The rolling update of a placement over time, for scenarios: bindings are released and removed as far as
 //! `maxSurge` and `maxUnavailable` permit.
 //!
-//! Facts: the rules of [`rolling`](super::rolling). Assumptions: before the scenario every cluster has the resources and
+//! A scenario carries the rollout out as the loop does, with times of its own. Assumptions: before the scenario every cluster has the resources and
 //! is available, a new one is available after `unavailablePeriodSeconds`, and a cluster that has left counts as available
 //! until its binding is removed, because nobody updates its conditions.
 
-use federate_dialect::{Awaited, Placed, Placement, Released, RolledOut};
-use federate_kubernetes::condition::Condition;
-use federate_kubernetes::{ClusterName, Object};
+use std::collections::BTreeSet;
+
+use federate_dialect::{
+    Awaited, ClusterRollout, Placed, Placement, PolicyResources, PolicyRollout, Released, RolledOut,
+    RolloutMoment,
+};
+use federate_kubernetes::ClusterName;
 use jiff::Timestamp;
 
 use super::api::{is_external, rolling_update};
-use super::rolling::{self, Next};
-use super::row::{Resources, Row, State};
-use crate::{Behaviour, shared};
+use super::carry::Carrying;
+use crate::shared;
 
-/// Continues a rollout. `row` is the placement's row with the clusters that the scheduler picked, and `released` are the
-/// clusters with a bound binding, or with an unscheduled one if they are not picked any more.
-pub(crate) fn roll_out(
-    placement: &Object,
-    row: &Placement,
-    released: &Released,
-    seconds: i64,
-    behaviour: &Behaviour,
-) -> Option<RolledOut> {
+/// Continues a rollout. `carrying` has the placement's row with the clusters that the scheduler picked, and `released` are
+/// the clusters with a bound binding, or with an unscheduled one if they are not picked any more.
+pub(crate) fn roll_out(carrying: &Carrying<'_>, released: &Released, seconds: i64) -> Option<RolledOut> {
+    let placement = carrying.placement;
     let mut released = released.clone();
     if is_external(placement) {
         return Some(RolledOut { released, next: None });
     }
     let period = rolling_update(placement).ok()?.unavailable_period_seconds();
+    let (resources, approvals) = (PolicyResources::default(), BTreeSet::new());
+    let moment = RolloutMoment {
+        now: Timestamp::from_second(seconds).ok()?,
+        rolling: true,
+        revision: "",
+        resources: &resources,
+        approvals: &approvals,
+    };
+    let release = |(cluster, since): (&ClusterName, &i64)| {
+        let available =
+            Timestamp::from_second(since + period).ok().filter(|available| *available <= moment.now);
+        (cluster.clone(), ClusterRollout { available, ..ClusterRollout::default() })
+    };
+    let mut rollout = PolicyRollout::new(placement.id.clone());
+    rollout.clusters = released.iter().map(release).collect();
     loop {
-        let rows = rows(row, &released, seconds - period);
-        let Ok(Next::Round(round)) = rolling::next(placement, &rows, Timestamp::UNIX_EPOCH, behaviour) else {
-            return None;
-        };
-        for cluster in &round.update {
-            // A scheduled binding is bound, an unscheduled one is removed.
-            if released.remove(cluster).is_none() {
-                released.insert(cluster.clone(), seconds);
-            }
-        }
+        let round = carrying.advance(&mut rollout, &moment).ok()?;
         if round.update.is_empty() {
             let next = released.values().map(|since| since + period).filter(|end| *end > seconds).min();
             return Some(RolledOut { released, next: next.filter(|_| round.need_roll) });
         }
-    }
-}
-
-/// The bindings, sorted by cluster. Those released up to `cutoff` are available.
-fn rows(row: &Placement, released: &Released, cutoff: i64) -> Vec<Row> {
-    let is_new = |placed: &&Placed| !released.contains_key(&placed.name);
-    let new = row.clusters.iter().filter(is_new).map(|p| binding(&p.name, State::Scheduled, false));
-    let old = released.iter().map(|(cluster, since)| {
-        let state = if row.clusters.has(cluster) { State::Bound } else { State::Unscheduled };
-        binding(cluster, state, *since <= cutoff)
-    });
-    let mut all: Vec<Row> = new.chain(old).collect();
-    all.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-    all
-}
-
-fn binding(cluster: &ClusterName, state: State, available: bool) -> Row {
-    let conditions = available.then(|| Condition::new("Available", "True", "AllWorkAreAvailable", ""));
-    Row {
-        cluster: cluster.clone(),
-        state,
-        resources: Resources::Latest,
-        deleting: false,
-        generation: 0,
-        conditions: conditions.into_iter().collect(),
+        for cluster in round.update {
+            // A scheduled binding is bound, an unscheduled one is removed.
+            if released.remove(&cluster).is_some() {
+                rollout.clusters.remove(&cluster);
+            } else {
+                released.insert(cluster, seconds);
+            }
+        }
     }
 }
 
@@ -91,10 +78,12 @@ pub(crate) fn without_awaited(row: &Placement, awaited: &Awaited) -> Option<Plac
 
 #[cfg(test)]
 mod tests {
-    use federate_kubernetes::ObjectRef;
+    use federate_kubernetes::{Object, ObjectRef};
+    use federate_repo::Repo;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::Behaviour;
 
     /// The clusters that are new, with the second of their release, and when the rollout goes on; after each round.
     fn rounds(strategy: &Value, picked: &[&str], had: &[&str]) -> Vec<String> {
@@ -108,7 +97,15 @@ mod tests {
         let mut released: Released = had.iter().map(|name| ((*name).into(), -1000)).collect();
         let (mut all, mut seconds) = (Vec::new(), 0);
         loop {
-            let done = roll_out(&object, &row, &released, seconds, &Behaviour::newest()).unwrap();
+            let carrying = Carrying {
+                repo: &Repo::default(),
+                clusters: &[],
+                placement: &object,
+                row: &row,
+                trackable: true,
+                behaviour: Behaviour::newest(),
+            };
+            let done = roll_out(&carrying, &released, seconds).unwrap();
             released = done.released;
             let new = released.iter().filter(|(_, since)| **since >= 0);
             let new: Vec<String> = new.map(|(name, since)| format!("{name} at {since}")).collect();

@@ -8,7 +8,13 @@ use crate::rollout::rolling::{self, Next, Round};
 use crate::rollout::row::{Resources, Row, State};
 
 impl Carrying<'_> {
-    pub(super) fn rolling(&self, rollout: &mut PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
+    /// Releases the newest revision to the clusters of the next round, and removes it from those of the round that are not
+    /// picked any more.
+    pub(in crate::rollout) fn advance(
+        &self,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Result<Round, serde_json::Error> {
         let digest = |name: &ClusterName| moment.resources.clusters.get(name).map_or("", String::as_str);
         for (name, cluster) in &mut rollout.clusters {
             // The revision changes nothing in this cluster.
@@ -16,16 +22,10 @@ impl Carrying<'_> {
                 moment.revision.clone_into(&mut cluster.revision);
             }
         }
-        let id = &self.placement.id;
-        let next = rolling::next(self.placement, &self.rows(rollout, moment), moment.now, &self.behaviour);
-        let round = match next {
-            Ok(Next::Round(round)) => round,
-            Ok(Next::Cleanup) => Round { need_roll: true, wait: rolling::CLEANUP, ..Round::default() },
-            Err(error) => {
-                let step = self.step(rollout, moment.revision);
-                let message = format!("{id}: its strategy cannot be read: {error}");
-                return RolloutStep { progress: RolloutProgress::Halted, message, ..step };
-            }
+        let rows = self.rows(rollout, moment);
+        let round = match rolling::next(self.placement, &rows, moment.now, &self.behaviour)? {
+            Next::Round(round) => round,
+            Next::Cleanup => Round { need_roll: true, wait: rolling::CLEANUP, ..Round::default() },
         };
         for name in &round.update {
             let is_picked = self.row.clusters.has(name);
@@ -37,6 +37,19 @@ impl Carrying<'_> {
                 }
             }
         }
+        Ok(round)
+    }
+
+    pub(super) fn rolling(&self, rollout: &mut PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
+        let id = &self.placement.id;
+        let round = match self.advance(rollout, moment) {
+            Ok(round) => round,
+            Err(error) => {
+                let step = self.step(rollout, moment.revision);
+                let message = format!("{id}: its strategy cannot be read: {error}");
+                return RolloutStep { progress: RolloutProgress::Halted, message, ..step };
+            }
+        };
         let step = self.step(rollout, moment.revision);
         let open = rollout.clusters.values().any(ClusterRollout::is_open);
         let all = clusters(self.row.clusters.len());
