@@ -190,6 +190,20 @@ fn karmada_evicts_only_with_failover_and_after_what_is_tolerated() {
     }
 }
 
+/// Two policies that differ only in how copies are purged.
+#[test]
+fn karmada_purges_evicted_copies_as_the_policy_says() {
+    let events = |mode: &str| {
+        let policy = format!("  failover: {{cluster: {{purgeMode: {mode}}}}}\n");
+        let repo = Sandbox::web().file("policy.yaml", format!("{}{policy}", crate::sandbox::POLICY));
+        repo.run("whatif --taint m1=down:NoExecute --gates Failover=true").code(1).out
+    };
+    let (directly, gracefully) = (events("Directly"), events("Gracefully"));
+    assert!(directly.contains("1 copy is removed at once"), "{directly}");
+    assert!(!gracefully.contains("removed at once"), "{gracefully}");
+    assert!(gracefully.contains("1 placement is evicted") && directly.contains("1 placement is evicted"));
+}
+
 #[test]
 fn kubeadmiral_migrates_replicas_that_stay_unschedulable() {
     let repo = kubeadmiral();

@@ -40,6 +40,8 @@ pub struct FailedOver {
     pub placement: Option<Placement>,
     /// The clusters that it is evicted from.
     pub evicted: Vec<ClusterName>,
+    /// Those of them whose copy is removed at once. The others keep theirs until the eviction is done.
+    pub purged: Vec<ClusterName>,
     /// The clusters whose eviction is done.
     pub finished: Vec<ClusterName>,
     /// When something may happen next, in seconds.

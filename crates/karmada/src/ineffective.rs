@@ -30,6 +30,7 @@ pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
         let terms = placement.field("clusterAffinities");
         found.extend(terms.items().filter_map(|term| selects_all(policy.object, &term)));
         found.extend(weights(policy, &placement.field("replicaScheduling"), plane.clusters));
+        found.extend(failover(policy));
     }
     for policy in plane.overrides.iter() {
         let body = Cursor::new(&policy.object.body);
@@ -47,6 +48,23 @@ pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The finding about a policy's `failover`, which acts only with a feature gate that every release starts off.
+fn failover(policy: &Policy<'_>) -> Option<Finding> {
+    let failover = policy.spec.failover.as_ref()?;
+    let (field, what) = match (&failover.application, &failover.cluster) {
+        (Some(_), _) => ("application", "moves no application"),
+        (None, Some(_)) => ("cluster", "evicts from no cluster"),
+        (None, None) => return None,
+    };
+    let message =
+        format!("`failover.{field}` {what} without the feature gate `Failover`, which Karmada starts off");
+    let finding = Finding::warning("no-effect", policy.object, message).at(format!("/spec/failover/{field}"));
+    Some(finding.help(
+        "turn the gate on in Karmada's controllers, for which `federate whatif --lose CLUSTER --gates Failover=true` shows \
+         the effect, or remove `failover`",
+    ))
 }
 
 /// The findings about overriders of the old form beside `overrideRules`, which Karmada's webhook accepts and its

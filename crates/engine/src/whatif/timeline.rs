@@ -271,15 +271,21 @@ impl Run<'_> {
         changed: bool,
         planner: &mut Planner<'_>,
     ) -> impl Iterator<Item = String> + use<> {
-        let (evicted, finished) =
-            if self.options.failover { self.fail_over(seconds, planner.engine()) } else { (0, 0) };
+        let counts = if self.options.failover {
+            self.fail_over(seconds, planner.engine())
+        } else {
+            EvictionCounts::default()
+        };
+        let EvictionCounts { evicted, purged, finished } = counts;
         if changed || evicted + finished > 0 {
             let Timeline { baseline, plan, .. } = &mut self.timeline;
             let world = planner.world;
             *plan = baseline.plan(planner.engine(), world, plan, self.options.anew);
         }
         let evicted = counted(evicted, "placement is evicted", "placements are evicted");
-        evicted.into_iter().chain(counted(finished, "eviction is done", "evictions are done"))
+        let purged = counted(purged, "copy is removed at once", "copies are removed at once");
+        let finished = counted(finished, "eviction is done", "evictions are done");
+        evicted.into_iter().chain(purged).chain(finished)
     }
 
     /// Adds a stage.
@@ -287,8 +293,8 @@ impl Run<'_> {
         self.steps.entry((seconds, 0)).or_default();
     }
 
-    /// Evicts placements and ends evictions. Returns how many.
-    fn fail_over(&mut self, seconds: i64, engine: &Engine<'_>) -> (usize, usize) {
+    /// Evicts placements and ends evictions.
+    fn fail_over(&mut self, seconds: i64, engine: &Engine<'_>) -> EvictionCounts {
         let since = |cluster: &str, taint: &Taint| {
             let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
             self.since.get(&key).copied().unwrap_or(BEFORE)
@@ -306,11 +312,12 @@ impl Run<'_> {
             })
         };
         let done: Vec<_> = all.par_iter().map(one).collect();
-        let (mut evicted, mut finished) = (0, 0);
+        let mut counts = EvictionCounts::default();
         for (group, done) in all.iter().zip(done) {
             let Some((row, evictions, done)) = done else { continue };
-            evicted += done.evicted.len() * group.keys.len();
-            finished += done.finished.len() * group.keys.len();
+            counts.evicted += done.evicted.len() * group.keys.len();
+            counts.purged += done.purged.len() * group.keys.len();
+            counts.finished += done.finished.len() * group.keys.len();
             self.look_again(seconds, &done);
             for key in &group.keys {
                 if let Some(row) = &row {
@@ -320,7 +327,7 @@ impl Run<'_> {
                 self.evicted.insert(key.clone(), Arc::clone(&evictions));
             }
         }
-        (evicted, finished)
+        counts
     }
 
     /// The rows of the plan, each with the objects that share it and its evictions.
@@ -351,6 +358,15 @@ impl Run<'_> {
             self.look_at(next);
         }
     }
+}
+
+/// How many evictions begin and end at a moment.
+#[derive(Default)]
+struct EvictionCounts {
+    evicted: usize,
+    /// Those of them that remove the copy at once.
+    purged: usize,
+    finished: usize,
 }
 
 /// Objects that share a row and its evictions.

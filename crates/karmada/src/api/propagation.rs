@@ -27,6 +27,7 @@ crd! {
         pub preserve_resources_on_deletion: Option<bool> = optional("preserveResourcesOnDeletion"),
         pub activation_preference: Option<String> = optional("activationPreference", OneOf(&["Lazy"])),
         pub schedule_priority: Option<SchedulePriority> = optional("schedulePriority"),
+        pub failover: Option<Failover> = optional("failover"),
     }
     internal {
         /// How many tolerations admission has added, at the end.
@@ -34,7 +35,6 @@ crd! {
     }
     unread {
         optional("association", Shape::Bool),
-        optional("failover", Failover::SHAPE),
     }
 }
 

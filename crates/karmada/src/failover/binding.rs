@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Placement;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
@@ -148,7 +149,46 @@ fn part<T: Default + for<'de> Deserialize<'de>>(object: &Object, key: &str) -> R
     object.at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
+impl EvictionTask {
+    /// Whether the copy in the cluster is removed at once.
+    pub(super) fn purges_directly(&self) -> bool {
+        matches!(self.purge_mode.as_str(), "Directly" | "Immediately")
+    }
+}
+
 impl Binding {
+    /// The binding of a row of a plan, as far as taints and tasks need it. Its copies count as healthy, and the row as
+    /// handled by the scheduler unless it lacks clusters.
+    pub(super) fn of_row(
+        row: &Placement,
+        applied: Option<Value>,
+        failover: Failover,
+        tasks: Vec<EvictionTask>,
+    ) -> Self {
+        let healthy = || Status { health: "Healthy".to_owned(), status: None };
+        let unscheduled = row.unschedulable.is_some() || row.clusters.is_empty();
+        Self {
+            id: row.object.clone(),
+            resource: row.object.clone(),
+            uid: String::new(),
+            clusters: row.clusters.iter().map(|placed| (placed.name.to_string(), placed.replicas)).collect(),
+            tasks,
+            affinity: None,
+            unschedulable: row.unschedulable.as_ref().map(|failed| failed.reason.clone()),
+            reported: row.clusters.iter().map(|placed| (placed.name.to_string(), healthy())).collect(),
+            placement: Value::Null,
+            applied,
+            workload: Workload::default(),
+            failover,
+            propagate_deps: false,
+            fresh: false,
+            generation: i64::from(unscheduled),
+            scheduled_generation: 0,
+            unhealthy_since: BTreeMap::new(),
+            application_next: None,
+        }
+    }
+
     pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
         let spec: Spec = part(object, "spec")?;
         let status: BindingStatus = part(object, "status")?;

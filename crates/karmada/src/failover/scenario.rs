@@ -1,20 +1,21 @@
-//! The loss of a cluster over time, for scenarios: the same rules as [`ControlPlane`](super::ControlPlane) over rows of a
-//! plan in place of bindings.
+//! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the controllers of
+//! [`ControlPlane`](super::ControlPlane) evict.
 //!
 //! Facts: a push cluster is not ready after the threshold of failed probes, a pull cluster after its lease has expired.
 //! Copies in other clusters count as healthy, so that a graceful eviction is done once everything is scheduled.
 
+use std::collections::BTreeMap;
+
 use federate_dialect::{Evictions, FailedOver, LossStep, Moment, Placement};
-use federate_kubernetes::{Cluster, Condition, Object, Taint};
+use federate_kubernetes::{Cluster, ClusterName, Condition, Object, Taint};
 use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
-use super::taint_manager::{TolerationPeriod, tolerated};
-use super::{Options, TaintPolicy};
+use super::{Binding, EvictionTask, Options, TaintPolicy};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::memory::{EVICTING, SchedulerMemory};
 use crate::version::{Behaviour, NoExecute};
-use crate::{Karmadas, NAME, defaults};
+use crate::{Karmadas, NAME};
 
 /// The seconds for which probes must fail (`--cluster-failure-threshold`).
 const FAILURE_THRESHOLD: i64 = 30;
@@ -83,7 +84,8 @@ fn neutral(taint: &ClusterTaint) -> Taint {
     Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone() }
 }
 
-/// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done.
+/// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done, as the controllers do
+/// with its binding.
 pub(crate) fn fail_over(
     plane: &Karmadas<'_>,
     row: &Placement,
@@ -95,52 +97,62 @@ pub(crate) fn fail_over(
     if !moment.failover || row.policy.is_none() || !(row.memory.contains_key(EVICTING) || may_evict()) {
         return done;
     }
+    let options = Options { failover: true, taint_eviction: true, ..Options::with(plane.behaviour) };
+    let now = at(moment.seconds);
     let mut memory = SchedulerMemory::of(&row.memory);
-    end(row, &mut memory, (evicted, moment.seconds), &mut done);
-    let applied = memory.applied_placement.as_ref();
-    let applied = applied.and_then(|applied| defaults::placement(applied, &plane.behaviour));
-    let tolerations = applied.map(|placement| placement.cluster_tolerations).unwrap_or_default();
-    for cluster in plane.evicting.iter().filter(|cluster| row.clusters.has(&cluster.name)) {
-        let taints: Vec<ClusterTaint> = (cluster.taints.iter())
-            .filter(|taint| taint.effect == "NoExecute")
-            .map(|t| ClusterTaint { time_added: Some(at((moment.since)(&cluster.name, t))), ..of_cluster(t) })
-            .collect();
-        match tolerated(&tolerations, &taints.iter().collect::<Vec<_>>()) {
-            TolerationPeriod::Until(end) if at(moment.seconds) < end => done.wait(end.as_second()),
-            TolerationPeriod::Forever => {}
-            TolerationPeriod::None | TolerationPeriod::Until(_) => done.evicted.push(cluster.name.clone()),
-        }
+    let task = |cluster: &String| {
+        let (name, began) = evicted.get_key_value(cluster.as_str())?;
+        let mode = if row.withdrawn.contains(name) { options.taint_purge_mode.as_str() } else { "Directly" };
+        Some(EvictionTask {
+            from_cluster: cluster.clone(),
+            purge_mode: mode.to_owned(),
+            creation_timestamp: Some(at(*began)),
+            ..EvictionTask::default()
+        })
+    };
+    let tasks = memory.evicting.iter().filter_map(task).collect();
+    let failover = plane.policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
+    let mut binding = Binding::of_row(row, memory.applied_placement.clone(), failover, tasks);
+    let before = binding.tasks.clone();
+    binding.assess_tasks(&options, now);
+    let is_over = |task: &&EvictionTask| !binding.is_evicting(&task.from_cluster);
+    done.finished = before.iter().filter(is_over).map(|task| task.from_cluster.as_str().into()).collect();
+    if let Some(left) = binding.next_task(&options, now) {
+        // The time is over a moment after its end.
+        done.wait(moment.seconds + left.as_secs() + 1);
     }
+    let taints: BTreeMap<&str, Vec<ClusterTaint>> = (plane.evicting.iter())
+        .filter(|cluster| row.clusters.has(&cluster.name))
+        .map(|cluster| (cluster.name.as_ref(), taints_at(cluster, moment)))
+        .collect();
+    let taints = taints.iter().map(|(cluster, taints)| (*cluster, taints.as_slice())).collect();
+    done.evicted =
+        binding.evict_tainted(&options, &taints, now).iter().map(|name| name.as_str().into()).collect();
+    if let Some(left) = binding.next_taint(&options, &taints, now) {
+        done.wait(moment.seconds + left.as_secs());
+    }
+    if done.evicted.is_empty() && done.finished.is_empty() {
+        return done;
+    }
+    let is_purged = |name: &&ClusterName| {
+        binding.tasks.iter().any(|task| task.from_cluster == ***name && task.purges_directly())
+    };
+    done.purged = done.evicted.iter().filter(is_purged).cloned().collect();
+    memory.evicting.retain(|cluster| !done.finished.iter().any(|finished| **finished == **cluster));
     memory.evicting.extend(done.evicted.iter().map(ToString::to_string));
-    if !done.evicted.is_empty() || !done.finished.is_empty() {
-        let mut after = row.clone();
-        after.clusters.retain(|placed| !done.evicted.contains(&placed.name));
-        after.memory = memory.into_memory();
-        done.placement = Some(after);
-    }
+    let mut after = row.clone();
+    after.clusters.retain(|placed| !done.evicted.contains(&placed.name));
+    after.withdrawn.retain(|cluster| !done.finished.contains(cluster));
+    after.withdrawn.extend(done.evicted.iter().filter(|cluster| !done.purged.contains(cluster)).cloned());
+    after.withdrawn.sort();
+    after.memory = memory.into_memory();
+    done.placement = Some(after);
     done
 }
 
-/// Ends the evictions that are replaced, or that have taken too long.
-fn end(
-    row: &Placement,
-    memory: &mut SchedulerMemory,
-    (evicted, seconds): (&Evictions, i64),
-    done: &mut FailedOver,
-) {
-    let timeout = Options::default().graceful_eviction_timeout.as_secs();
-    let replaced = row.unschedulable.is_none() && !row.clusters.is_empty();
-    let mut waits = Vec::new();
-    memory.evicting.retain(|cluster| {
-        let Some((name, began)) = evicted.get_key_value(cluster.as_str()) else { return true };
-        if replaced || seconds - began > timeout {
-            done.finished.push(name.clone());
-            return false;
-        }
-        waits.push(began + timeout + 1);
-        true
-    });
-    for end in waits {
-        done.wait(end);
-    }
+/// The taints of a cluster that may evict, each with the time since when it is there.
+fn taints_at(cluster: &Cluster, moment: &Moment<'_>) -> Vec<ClusterTaint> {
+    let taints = cluster.taints.iter().filter(|taint| taint.effect == "NoExecute");
+    let since = |taint: &Taint| Some(at((moment.since)(&cluster.name, taint)));
+    taints.map(|taint| ClusterTaint { time_added: since(taint), ..of_cluster(taint) }).collect()
 }
