@@ -22,7 +22,7 @@ pub(super) struct AccessArgs {
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
 
-    /// Give up on a cluster after this time (90s, 5m); other clusters are not affected
+    /// Give up on a cluster after this time (90s, 5m); other clusters are not affected [default: 10m, and the time of --wait]
     #[arg(long, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
     timeout: Option<Duration>,
 

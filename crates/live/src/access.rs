@@ -15,7 +15,7 @@ use super::client::Client;
 use super::kinds;
 use super::path::ApiPath;
 use super::read::parent_path;
-use super::{Access, DesiredState, Error, each, target, within};
+use super::{Access, CLUSTER_TIMEOUT, DesiredState, Error, each, target, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -42,7 +42,7 @@ pub fn check_access(
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<MissingAccess>, Error> {
     each(access, desired_states, |runtime, connections, desired| {
-        let rights = runtime.block_on(within(access.timeout, async {
+        let rights = runtime.block_on(within(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
             let client = target::to(connections, &desired.cluster).await?;
             missing(&client, desired, inventory, deletes).await
         }));

@@ -27,7 +27,14 @@ pub(super) struct Call {
     dry: bool,
     /// The media type that is asked for.
     accept: &'static str,
+    /// The most bytes that the answer may have.
+    pub(super) max_bytes: usize,
 }
+
+/// The most bytes of an answer, which becomes a value that takes several times as much memory.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// The most bytes of a page of a list, whose items stay text.
+pub(super) const MAX_PAGE_BYTES: usize = 128 << 20;
 
 /// Whole objects.
 const JSON: &str = "application/json";
@@ -48,6 +55,7 @@ impl Call {
             awaited: false,
             dry: false,
             accept: JSON,
+            max_bytes: MAX_ANSWER_BYTES,
         }
     }
 
@@ -96,6 +104,12 @@ impl Call {
     /// The same, with objects in the form of a media type.
     pub(super) fn accept(mut self, media_type: &'static str) -> Self {
         self.accept = media_type;
+        self
+    }
+
+    /// The same, with an answer that is a page of a list.
+    pub(super) fn paged(mut self) -> Self {
+        self.max_bytes = MAX_PAGE_BYTES;
         self
     }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::TryStream;
 use http::{HeaderMap, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::core::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{Refusal, RequestError};
@@ -38,8 +38,6 @@ const MAX_SILENCE: Duration = Duration::from_secs(30);
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// How long it may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
-/// The largest answer, in bytes.
-const MAX_RESPONSE_BYTES: usize = 512 << 20;
 /// The pause before the second attempt where the server names none; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// The longest pause, whatever the server asks for.
@@ -83,6 +81,8 @@ struct Server {
     place: OnceCell<OwnedSemaphorePermit>,
     /// When it has answered last.
     answered: Mutex<Option<Instant>>,
+    /// Whether it has the place.
+    placed: watch::Sender<bool>,
 }
 
 /// Why an attempt failed.
@@ -114,6 +114,7 @@ impl Client {
             places,
             place: OnceCell::new(),
             answered: Mutex::new(None),
+            placed: watch::Sender::new(false),
         });
         Ok(Self { server, dry_run: false, fence: None, answers: None, first_answer: None, interrupt: None })
     }
@@ -177,6 +178,25 @@ impl Client {
             if since.elapsed() >= limit {
                 return Err(Error::Unreachable(format!("no answer within {} s", limit.as_secs())));
             }
+        }
+    }
+
+    /// Limits the time of some work with the cluster, which begins when it takes a place of those that are worked on at the
+    /// same time. Until then, each request has its own limits.
+    pub(super) async fn within<T>(
+        &self,
+        time: Duration,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut placed = self.server.placed.subscribe();
+        let expired = async {
+            // The sender is as old as the server.
+            let _ = placed.wait_for(|placed| *placed).await;
+            sleep(time).await;
+        };
+        tokio::select! {
+            done = work => done,
+            () = expired => Err(Error::late(time)),
         }
     }
 
@@ -296,6 +316,7 @@ impl Client {
         if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {
             let place = || async { self.server.places.clone().acquire_owned().await };
             self.server.place.get_or_try_init(place).await.map_err(closed)?;
+            self.server.placed.send_replace(true);
         }
         if code.is_success() {
             return Ok(bytes);
@@ -347,8 +368,12 @@ async fn exchange(
         note_answer();
         frame
     });
-    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(body, call.max_bytes).collect()).await {
         Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes())),
+        // Another attempt would take as long and end alike.
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(AttemptError::Permanent(Error::Unreachable(
+            format!("an answer has more than {} MiB, the limit", call.max_bytes >> 20),
+        ))),
         Ok(Err(error)) => {
             Err(AttemptError::Retryable(Error::Unreachable(super::answer::chain(error.as_ref()))))
         }

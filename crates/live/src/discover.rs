@@ -4,6 +4,8 @@
 //! first, then the one that the server lists first; a group may be cut short. Built-in kinds are known
 //! here; other names are looked up in the API discovery of all groups.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Error;
@@ -81,17 +83,30 @@ async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
     Ok((kinds, silent))
 }
 
+/// The most API versions of a cluster that are asked about; those of large clusters have some hundreds.
+const MAX_VERSIONS: usize = 2000;
+
 /// The API versions of all groups, the preferred one of each group first; without `every`, only the preferred ones.
 pub(super) async fn versions(client: &Client, every: bool) -> Result<Vec<String>, Error> {
     let groups = client.find(&Call::get(ApiPath::new(["apis"]))).await?.unwrap_or_default();
+    versions_of(&groups, every)
+}
+
+fn versions_of(groups: &Value, every: bool) -> Result<Vec<String>, Error> {
     let mut versions = vec!["v1".to_owned()];
+    let mut known: BTreeSet<String> = versions.iter().cloned().collect();
     for group in groups["groups"].as_array().into_iter().flatten() {
         let preferred = group["preferredVersion"]["groupVersion"].as_str();
         let others = group["versions"].as_array().into_iter().flatten().filter(|_| every);
         let others = others.filter_map(|version| version["groupVersion"].as_str());
         for version in preferred.into_iter().chain(others) {
-            if !versions.iter().any(|known| known == version) {
+            if known.insert(version.to_owned()) {
                 versions.push(version.to_owned());
+            }
+            if versions.len() > MAX_VERSIONS {
+                return Err(Error::Unreachable(format!(
+                    "it serves more than {MAX_VERSIONS} versions of API groups, the limit"
+                )));
             }
         }
     }
@@ -123,6 +138,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn versions_are_few() {
+        let group = |name: &str| {
+            let version =
+                |version: &str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+            json!({"name": name, "versions": [version("v2"), version("v1")], "preferredVersion": version("v1")})
+        };
+        let of = |count: usize, every| {
+            let groups: Vec<Value> = (0..count).map(|number| group(&format!("g{number}"))).collect();
+            versions_of(&json!({"groups": groups}), every)
+        };
+        assert_eq!(of(2, true).unwrap(), ["v1", "g0/v1", "g0/v2", "g1/v1", "g1/v2"]);
+        assert_eq!(of(2, false).unwrap(), ["v1", "g0/v1", "g1/v1"]);
+        let error = of(20_000, false).unwrap_err().to_string();
+        assert!(error.contains("more than 2000 versions of API groups"), "{error}");
+    }
 
     #[test]
     fn names_are_taken_as_kubectl_takes_them() {

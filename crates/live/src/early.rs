@@ -17,9 +17,9 @@ use super::client::Client;
 use super::kinds::path;
 use super::listed::Item;
 use super::path::ApiPath;
-use super::read::{List, finished, items, parent_path, selector};
+use super::read::{List, ListBudget, finished, items, parent_path, selector};
 use super::target::{self, Connections};
-use super::{Access, Error, runtime, within};
+use super::{Access, CLUSTER_TIMEOUT, Error, runtime, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -101,7 +101,7 @@ impl EarlyReads {
             cluster.found.wait().await;
             Ok(cluster)
         };
-        let time = self.connections.timeout();
+        let time = self.connections.timeout().or(Some(CLUSTER_TIMEOUT));
         let under_way = std::mem::take(&mut *clusters).into_iter();
         let under_way: Vec<_> =
             under_way.map(|(name, reading)| (name, runtime.spawn(within(time, whole(reading))))).collect();
@@ -136,11 +136,12 @@ impl EarlyLists {
         if let Some(parent) = &parent {
             digests.note(&parent_path(set), [parent.to_string().as_bytes()].into_iter());
         }
+        let budget = ListBudget::of_cluster();
         let begin = |list: List| {
             let (client, path, digests) = (client.clone(), path(&list.kind, None), digests.clone());
-            let at = path.clone();
+            let (at, budget) = (path.clone(), budget.clone());
             let read = tokio::spawn(async move {
-                let items = items(&client, &list).await?;
+                let items = items(&client, &list, &budget).await?;
                 digests.note(&at, items.iter().map(|(_, text)| &**text));
                 Ok(items)
             });

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Error;
 use super::call::Call;
 use super::discover;
 use super::kinds::path_of;
 use super::listed::object;
 use super::read::{List, objects};
 use super::target::{self, Access};
+use super::{CLUSTER_TIMEOUT, Error};
 use federate_apiserver::Kind;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
@@ -85,7 +85,7 @@ pub fn fetch(access: &Access, place: &ImportSource, scopes: &[ImportScope]) -> R
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
-    runtime.block_on(super::within(access.timeout, async {
+    runtime.block_on(super::within(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
         let client = target::to(&connections, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());

@@ -84,6 +84,9 @@ const ASKED_AT_ONCE: usize = 256;
 const ROUNDS: u32 = 6;
 /// The pause before the second time; it doubles.
 const BACK_OFF: Duration = Duration::from_millis(100);
+/// The time limit for what is done in a cluster, from its turn on and besides waiting for health, unless
+/// [`Access::timeout`] says otherwise.
+const CLUSTER_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The objects that are rendered for a cluster.
 #[derive(Clone, Debug)]
@@ -261,6 +264,11 @@ impl Error {
         }
     }
 
+    /// The error about a time limit for what is done in a cluster.
+    fn late(time: Duration) -> Self {
+        Self::Late(format!("gave up after {} s (--timeout)", time.as_secs()))
+    }
+
     fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.is_conflict())
     }
@@ -360,7 +368,11 @@ fn one(
         };
         let client = client.dry_run(options.dry_run.is_some());
         let client = client.fenced(options.fence.as_ref()).interrupted_by(options.interrupt.as_ref());
-        work(&client, desired, decider, options, (&mut outcome, &mut carried, early)).await
+        let work = work(&client, desired, decider, options, (&mut outcome, &mut carried, early));
+        match connections.timeout() {
+            Some(_) => work.await,
+            None => client.within(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
+        }
     }));
     if let Err(error) = worked {
         let why = error.to_string();
@@ -377,8 +389,7 @@ fn one(
 /// Limits the time of some work.
 async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let Some(time) = time else { return work.await };
-    let late = || Error::Late(format!("gave up after {} s (--timeout)", time.as_secs()));
-    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(Error::late(time)))
 }
 
 /// Records an Event that says what was done, if anything was.

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -32,6 +33,13 @@ use federate_kubernetes::{ClusterName, Live, Object, ObjectRef};
 const PAGE: &str = "500";
 /// The number of times that a list is started because its pages expire.
 const LISTS: usize = 3;
+/// The most bytes of the objects of a cluster that are kept at the same time.
+const MAX_LISTED_BYTES: usize = 128 << 20;
+/// The most bytes of a list whose objects are reduced when they arrive.
+const MAX_REDUCED_BYTES: usize = 1 << 30;
+/// The most pages of a list, and the most of them in a row that are empty.
+const MAX_PAGES: usize = 10_000;
+const MAX_EMPTY_PAGES: usize = 10;
 
 /// The state of a cluster.
 #[derive(Debug)]
@@ -311,11 +319,12 @@ async fn try_lists(
     lists: impl Iterator<Item = &List>,
     mut early: Option<EarlyLists>,
 ) -> Result<Vec<Option<Vec<Item>>>, Error> {
+    let budget = ListBudget::of_cluster();
     let under_way = lists.map(|list| {
         let begun = early.as_mut().and_then(|early| early.take(list));
-        let (client, list) = (client.clone(), list.clone());
+        let (client, list, budget) = (client.clone(), list.clone(), budget.clone());
         begun.unwrap_or_else(|| {
-            let read = tokio::spawn(async move { items(&client, &list).await });
+            let read = tokio::spawn(async move { items(&client, &list, &budget).await });
             Box::pin(async move { finished(read.await)? })
         })
     });
@@ -330,9 +339,38 @@ async fn try_lists(
     Ok(all)
 }
 
+/// The bytes that lists may still have, which are read at the same time.
+#[derive(Clone, Debug)]
+pub(super) struct ListBudget {
+    left: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+impl ListBudget {
+    /// The budget of the lists of a cluster.
+    pub(super) fn of_cluster() -> Self {
+        Self::new(MAX_LISTED_BYTES)
+    }
+
+    fn new(limit: usize) -> Self {
+        Self { left: Arc::new(AtomicUsize::new(limit)), limit }
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Error> {
+        let take = |left: usize| left.checked_sub(bytes);
+        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::Unreachable(format!(
+                "the objects that it lists have more than {} MiB, the limit",
+                self.limit >> 20
+            ))),
+        }
+    }
+}
+
 /// The items of a list.
-pub(super) async fn items(client: &Client, list: &List) -> Result<Vec<Item>, Error> {
-    let items = pages(client, list, Ok).await?;
+pub(super) async fn items(client: &Client, list: &List, budget: &ListBudget) -> Result<Vec<Item>, Error> {
+    let items = pages(client, list, budget, Ok).await?;
     let kind = Arc::new(list.kind.clone());
     Ok(items.into_iter().map(|item| (kind.clone(), item)).collect())
 }
@@ -384,7 +422,35 @@ pub(super) async fn reduced(
         change(&mut body);
         Ok(object(&kind, body, &cluster))
     };
-    pages(client, list, move |items| items.iter().map(&reduced).collect()).await
+    let budget = ListBudget::new(MAX_REDUCED_BYTES);
+    pages(client, list, &budget, move |items| items.iter().map(&reduced).collect()).await
+}
+
+/// The pages of a list that a server may still send.
+#[derive(Debug, Default)]
+pub(super) struct PageLimit {
+    tokens: BTreeSet<String>,
+    empty: usize,
+}
+
+impl PageLimit {
+    /// Refuses a page that names a next one where the list does not end.
+    pub(super) fn check(&mut self, page: &Page<'_>) -> Result<(), Error> {
+        self.empty = if page.items.is_empty() { self.empty + 1 } else { 0 };
+        if page.next.is_empty() {
+            return Ok(());
+        }
+        let why = if self.empty > MAX_EMPTY_PAGES {
+            format!("more than {MAX_EMPTY_PAGES} pages in a row are empty")
+        } else if self.tokens.len() == MAX_PAGES {
+            format!("it has more than {MAX_PAGES} pages")
+        } else if self.tokens.insert(page.next.clone()) {
+            return Ok(());
+        } else {
+            "a page names itself or one before it as the next".to_owned()
+        };
+        Err(Error::Unreachable(format!("a list does not end: {why}")))
+    }
 }
 
 /// What is read of the pages of a list; nothing where the cluster does not know the kind. The next page is requested
@@ -392,13 +458,15 @@ pub(super) async fn reduced(
 async fn pages<T: Send + 'static>(
     client: &Client,
     list: &List,
+    budget: &ListBudget,
     read: impl Fn(Vec<Bytes>) -> serde_json::Result<Vec<T>> + Clone + Send + 'static,
 ) -> Result<Vec<T>, Error> {
     let mut begun = 1;
     let mut under_way: Vec<JoinHandle<serde_json::Result<Vec<T>>>> = Vec::new();
     let mut token = String::new();
+    let mut limit = PageLimit::default();
     loop {
-        let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
+        let mut call = Call::get(path(&list.kind, list.namespace.as_deref())).paged();
         // Where pages expire faster than they are read, everything is read at once.
         if begun < LISTS {
             call = call.query("limit", PAGE);
@@ -416,11 +484,15 @@ async fn pages<T: Send + 'static>(
                 begun += 1;
                 under_way.clear();
                 token.clear();
+                limit = PageLimit::default();
                 continue;
             }
             Err(error) => return Err(error),
         };
-        let Page { next, items, .. } = Page::of(&page).map_err(|_| not_json())?;
+        budget.take(page.len())?;
+        let listed = Page::of(&page).map_err(|_| not_json())?;
+        limit.check(&listed)?;
+        let Page { next, items, .. } = listed;
         token = next;
         let items = items.into_iter().map(|item| page.slice_ref(item.as_bytes())).collect();
         let read = read.clone();
@@ -434,4 +506,43 @@ async fn pages<T: Send + 'static>(
         all.extend(finished(page.await)?.map_err(|_| not_json())?);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(limit: &mut PageLimit, next: &str, items: &str) -> Result<(), String> {
+        let text = format!(r#"{{"metadata": {{"continue": "{next}"}}, "items": [{items}]}}"#);
+        limit.check(&Page::of(text.as_bytes()).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lists_end() {
+        let mut limit = PageLimit::default();
+        assert!(check(&mut limit, "a", "{}").is_ok() && check(&mut limit, "b", "{}").is_ok());
+        let again = check(&mut limit, "a", "{}").unwrap_err();
+        assert!(again.contains("a list does not end: a page names itself or one before it"), "{again}");
+
+        let mut limit = PageLimit::default();
+        for number in 0..MAX_EMPTY_PAGES {
+            assert_eq!(check(&mut limit, &number.to_string(), ""), Ok(()));
+        }
+        let empty = check(&mut limit, "next", "").unwrap_err();
+        assert!(empty.contains("more than 10 pages in a row are empty"), "{empty}");
+
+        let mut limit = PageLimit::default();
+        let ends = (0..=MAX_PAGES).find_map(|number| check(&mut limit, &number.to_string(), "{}").err());
+        assert!(ends.is_some_and(|why| why.contains("more than 10000 pages")));
+        assert_eq!(check(&mut limit, "", ""), Ok(()), "the last page");
+    }
+
+    #[test]
+    fn lists_of_a_cluster_have_a_size_together() {
+        let budget = ListBudget::of_cluster();
+        assert!(budget.take(100 << 20).is_ok() && budget.clone().take(20 << 20).is_ok());
+        let error = budget.take(20 << 20).unwrap_err().to_string();
+        assert!(error.contains("more than 128 MiB, the limit"), "{error}");
+        assert!(budget.take(8 << 20).is_ok(), "what does not fit is not counted");
+    }
 }

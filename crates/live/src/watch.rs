@@ -26,6 +26,7 @@ use super::call::{Call, METADATA, METADATA_LIST};
 use super::client::{Client, not_json};
 use super::kinds::{self, path};
 use super::path::ApiPath;
+use super::read::PageLimit;
 use super::target::Connections;
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver::Kind;
@@ -339,13 +340,15 @@ impl ClusterWatch {
     async fn list(&self, client: &Client, place: &WatchScope) -> Result<(Versions, String), Error> {
         let mut versions = Versions::new();
         let mut token = String::new();
+        let mut pages = PageLimit::default();
         loop {
-            let mut call = self.call(place).accept(METADATA_LIST).query("limit", PAGE);
+            let mut call = self.call(place).paged().accept(METADATA_LIST).query("limit", PAGE);
             if !token.is_empty() {
                 call = call.query("continue", &token);
             }
             let answer = client.bytes(&call).await?;
             let page = Page::of(&answer).map_err(|_| not_json())?;
+            pages.check(&page)?;
             for item in &page.items {
                 let Item { metadata } = serde_json::from_str(item).map_err(|_| not_json())?;
                 versions.insert(metadata.key(), metadata.version());

@@ -103,6 +103,8 @@ fn spec() -> Value {
     let properties = &mut spec["properties"];
     properties["dependsOn"]["maxItems"] = 100.into();
     properties["windows"]["maxItems"] = 50.into();
+    properties["timeout"]["x-kubernetes-validations"] =
+        json!([rule("duration(self) <= duration('1h')", "timeout may be 1h at most")]);
     properties["rollout"]["x-kubernetes-validations"] = json!([rule(
         "[has(self.stages) && size(self.stages) > 0, has(self.stagedRolloutStrategyName), has(self.byPlacements) && self.byPlacements].filter(named, named).size() == 1",
         "name exactly one of stages, stagedRolloutStrategyName and byPlacements"

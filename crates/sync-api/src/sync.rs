@@ -8,7 +8,7 @@ use std::time::Duration;
 use federate_kubernetes::Cluster;
 use federate_repo::config::{self, Ignore};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::rollout::{Rollout, Selector};
@@ -93,6 +93,17 @@ pub struct Metadata {
     pub namespace: String,
 }
 
+/// The longest `timeout`: a remote that answers slowly takes the time of a worker.
+const MAX_TIMEOUT: Duration = Duration::from_hours(1);
+
+fn read_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Interval>, D::Error> {
+    let timeout = Option::<Interval>::deserialize(deserializer)?;
+    if timeout.is_some_and(|timeout| timeout.0 > MAX_TIMEOUT) {
+        return Err(serde::de::Error::custom("`timeout` may be 1h at most"));
+    }
+    Ok(timeout)
+}
+
 fn default_namespace() -> String {
     "default".to_owned()
 }
@@ -108,8 +119,9 @@ pub struct Spec {
     /// How soon a round that failed is tried again; `interval` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<Interval>,
-    /// How long a git operation may take, and how long objects may take to become healthy; 60s by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How long a git operation may take, and how long objects may take to become healthy: 1h at most, 60s by default. A
+    /// cluster in which more than that and ten minutes pass is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read_timeout")]
     pub timeout: Option<Interval>,
     /// Whether rounds are suspended.
     #[serde(default)]

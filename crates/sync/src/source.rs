@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use git2::{Oid, Reference as GitReference, Repository};
 
-use federate_source::git::program::{self, Git, without_credentials};
+use federate_source::git::program::{self, Git, GitLimits, without_credentials};
 use federate_source::git::{self, GitLocation, Resolved, Signers, verify};
 use federate_sync_api::{Reference, Source, VerifyMode};
 
@@ -28,6 +28,12 @@ const FETCHED: &str = "refs/federate/source";
 const FORMER: &str = "refs/federate/former";
 /// Packs that the cache may have; then it is created again. Each fetch adds about one.
 const MAX_PACKS: usize = 50;
+
+/// What git may use to ask for references, and to fetch: those who choose the server need not be trusted.
+const POLL_LIMITS: GitLimits = GitLimits { memory: 256 << 20, file: 16 << 20 };
+pub(crate) const FETCH_LIMITS: GitLimits = GitLimits { memory: 1 << 30, file: 1 << 30 };
+/// The bytes that the packs of a cache may have. A larger one is created again; submodules may not exceed it.
+const MAX_CACHE_BYTES: u64 = 2 << 30;
 
 /// Commits that are fetched of a branch that was fetched before.
 const HISTORY: usize = 20;
@@ -201,7 +207,17 @@ impl Remote<'_> {
         let mut advertised = Advertised { reference: self.source.reference.clone(), ..Advertised::default() };
         let range = reference.semver.as_deref().and_then(Constraint::parse);
         let mut tags: BTreeMap<String, String> = BTreeMap::new();
-        let mut git = self.git(&repository, "ls-remote").arg("--").arg(self.address);
+        let mut git = self.git(&repository, "ls-remote").limits(POLL_LIMITS);
+        // The server is asked only for references that begin alike.
+        let is_tag = range.is_some() || full.starts_with("refs/tags/");
+        let is_branch = full.starts_with("refs/heads/") && !is_tag;
+        if reference.commit.is_some() || is_tag || is_branch {
+            let of_branches = is_branch && reference.commit.is_none() || !branches.is_empty();
+            for (flag, asks) in [("--heads", of_branches), ("--tags", is_tag)] {
+                git = if asks { git.arg(flag) } else { git };
+            }
+        }
+        git = git.arg("--").arg(self.address);
         if let Some(commit) = &reference.commit {
             advertised.tip.clone_from(&commit.to_ascii_lowercase());
             if branches.is_empty() {
@@ -248,11 +264,18 @@ impl Remote<'_> {
         if !self.has(&repository, tip)
             && let Err(error) = self.fetch_to(&repository)
         {
+            drop(repository);
+            if is_limit(&error) {
+                self.remove_unfinished();
+                return Err(error);
+            }
             // A killed run may have left the cache damaged.
             tracing::debug!(%error, "fetching again");
-            drop(repository);
             self.remove()?;
-            self.fetch_to(&self.open()?)?;
+            if let Err(error) = self.fetch_to(&self.open()?) {
+                self.remove_unfinished();
+                return Err(error);
+            }
         }
         let repository = self.open()?;
         let reference = self.source.reference.clone().unwrap_or_default();
@@ -274,7 +297,7 @@ impl Remote<'_> {
         let repository = self.open()?;
         if place.resolve(&repository, id).is_err() {
             let git = self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags");
-            let git = git.arg("--no-write-fetch-head").arg("--").arg(self.address);
+            let git = git.arg("--no-write-fetch-head").limits(FETCH_LIMITS).arg("--").arg(self.address);
             git.arg(format!("+{id}:{FORMER}")).run()?;
         }
         let resolved = place.resolve(&repository, id)?;
@@ -359,7 +382,7 @@ impl Remote<'_> {
         let reference = self.source.reference.clone().unwrap_or_default();
         let full = reference.full();
         let to = self.fetched();
-        let git = self.git(repository, "fetch");
+        let git = self.git(repository, "fetch").limits(FETCH_LIMITS);
         // The last commits tell whether the branch was rewritten.
         let depth = if self.is_branch() && self.commit_of(repository).is_some() { HISTORY } else { 1 };
         let git =
@@ -372,7 +395,7 @@ impl Remote<'_> {
     fn open(&self) -> Result<Repository, Error> {
         let packs = fs::read_dir(self.cache.join("objects/pack")).map_or(0, Iterator::count);
         // A pack is two or three files.
-        if packs > 3 * MAX_PACKS {
+        if packs > 3 * MAX_PACKS || self.size() > MAX_CACHE_BYTES {
             self.remove()?;
         }
         if let Ok(repository) = Repository::open_bare(self.cache) {
@@ -388,6 +411,34 @@ impl Remote<'_> {
                 Err(self.failed(&error.to_string()))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The bytes of the packs of the cache.
+    fn size(&self) -> u64 {
+        let files = fs::read_dir(self.cache.join("objects/pack")).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    }
+
+    /// Refuses to fetch more into a cache that is full.
+    pub(crate) fn check_size(&self) -> Result<(), Error> {
+        if self.size() > MAX_CACHE_BYTES {
+            return Err(self.failed(&format!(
+                "the repository and its submodules have more than {} GiB, the limit",
+                MAX_CACHE_BYTES >> 30
+            )));
+        }
+        Ok(())
+    }
+
+    /// Removes what a fetch that was stopped has left behind.
+    fn remove_unfinished(&self) {
+        let objects = self.cache.join("objects");
+        let folders = fs::read_dir(&objects).into_iter().flatten().flatten().map(|folder| folder.path());
+        let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        for file in files.filter(|file| file.file_name().to_string_lossy().starts_with("tmp_")) {
+            // One that stays counts for the size of the cache.
+            let _ = fs::remove_file(file.path());
         }
     }
 
@@ -418,6 +469,11 @@ pub fn revision(source: &Source, commit: Oid) -> String {
 pub fn folder(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.collect::<Vec<_>>().join("/")
+}
+
+/// Whether a call of git has exceeded a limit, which it would again.
+fn is_limit(error: &Error) -> bool {
+    matches!(error, Error::Program(program::Error::Late { .. } | program::Error::TooLarge { .. }))
 }
 
 fn matches(pattern: &str, branch: &str) -> bool {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use git2::{Oid, Repository, Tree};
 
-use crate::source::{Error, Remote};
+use crate::source::{Error, FETCH_LIMITS, Remote};
 
 /// Where the commits of submodules are, in the cache.
 const FETCHED: &str = "refs/federate/modules";
@@ -68,7 +68,8 @@ impl Remote<'_> {
         if repository.find_reference(&name).is_ok() {
             return Ok(());
         }
-        let git = self.git(repository, "fetch");
+        self.check_size()?;
+        let git = self.git(repository, "fetch").limits(FETCH_LIMITS);
         let git = git.arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head");
         git.arg("--").arg(address).arg(format!("+{commit}:{name}")).run()?;
         Ok(())

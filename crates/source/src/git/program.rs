@@ -2,9 +2,9 @@
 //! user's hooks, signing. Arguments never pass through a shell. `isolation` sets its environment.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -29,6 +29,14 @@ pub enum Error {
         /// The time limit.
         timeout: Duration,
     },
+    /// It needs more memory, or writes a larger file, than it may, or prints more than is read.
+    #[error("`git {what}` was stopped: the remote makes it {does}, the limit")]
+    TooLarge {
+        /// The subcommand.
+        what: String,
+        /// What it does.
+        does: String,
+    },
     /// git failed.
     #[error("`git {what}` failed: {said}")]
     Failed {
@@ -41,6 +49,19 @@ pub enum Error {
     },
 }
 
+/// The most bytes that are read of what git prints.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// What a call of `git` may use that talks to a server which somebody else chose. The limits are those of each of its
+/// processes, by the kernel; other systems than Linux have only that of the output.
+#[derive(Clone, Copy, Debug)]
+pub struct GitLimits {
+    /// The bytes of memory.
+    pub memory: u64,
+    /// The bytes of a file that is written.
+    pub file: u64,
+}
+
 /// A call of `git` in a repository.
 pub struct Git<'r> {
     repository: &'r Repository,
@@ -50,6 +71,7 @@ pub struct Git<'r> {
     variables: Vec<(String, OsString)>,
     input: Vec<u8>,
     timeout: Option<Duration>,
+    limits: Option<GitLimits>,
     hides_remote: bool,
 }
 
@@ -64,6 +86,7 @@ impl<'r> Git<'r> {
             variables: Vec::new(),
             input: Vec::new(),
             timeout: None,
+            limits: None,
             hides_remote: false,
         }
     }
@@ -111,6 +134,16 @@ impl<'r> Git<'r> {
         self
     }
 
+    /// Limits what its processes may use.
+    #[must_use]
+    pub fn limits(mut self, limits: GitLimits) -> Self {
+        self.limits = Some(limits);
+        // Fewer threads, which hold less; larger objects are not held in memory at all.
+        self.config("pack.threads", "2")
+            .config("core.bigFileThreshold", "32m")
+            .config("core.deltaBaseCacheLimit", "32m")
+    }
+
     /// Runs it and returns its standard output.
     pub fn run(self) -> Result<String, Error> {
         self.outputs().map(|(output, _)| output)
@@ -128,23 +161,29 @@ impl<'r> Git<'r> {
         if self.timeout.is_some() {
             command.process_group(0);
         }
-        let mut child = command.spawn()?;
-        let watchdog = self.timeout.and_then(|timeout| Some((timeout, Watchdog::start(&child, timeout)?)));
-        if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends before reading all its input reports the reason itself.
-            let _ = stdin.write_all(&self.input);
+        let child = command.spawn()?;
+        if let Some(limits) = self.limits {
+            limits.apply_to(&child);
         }
-        let Output { status, stdout, stderr } = child.wait_with_output()?;
+        let watchdog = self.timeout.and_then(|timeout| Some((timeout, Watchdog::start(&child, timeout)?)));
+        let Printed { status, stdout, stderr, cut } = read_output(child, &self.input)?;
         if let Some((timeout, watchdog)) = watchdog
             && watchdog.has_stopped()
         {
             return Err(Error::Late { what: self.what, timeout });
+        }
+        if cut {
+            let does = format!("print more than {} MiB", MAX_OUTPUT_BYTES >> 20);
+            return Err(Error::TooLarge { what: self.what, does });
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if status.success() {
             return Ok((text(&stdout), text(&stderr)));
         }
         drop(isolation);
+        if let Some(does) = self.limits.and_then(|limits| limits.exceeded(status, &text(&stderr))) {
+            return Err(Error::TooLarge { what: self.what, does });
+        }
         let mut said = text(&stderr) + &text(&stdout);
         if self.hides_remote {
             said = said.lines().filter(|line| !line.starts_with("remote:")).collect::<Vec<_>>().join("\n");
@@ -152,6 +191,77 @@ impl<'r> Git<'r> {
         let said = without_credentials(&said);
         Err(Error::Failed { what: self.what, said: last_lines(&said), code: status.code() })
     }
+}
+
+impl GitLimits {
+    /// Sets the limits of a process that has just started. Those that it starts inherit them.
+    #[cfg(target_os = "linux")]
+    fn apply_to(self, child: &Child) {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        for (resource, limit) in [(Resource::Data, self.memory), (Resource::Fsize, self.file)] {
+            // A process that has ended needs none.
+            let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn apply_to(self, _: &Child) {}
+
+    /// What a call that failed has exceeded.
+    fn exceeded(self, status: ExitStatus, said: &str) -> Option<String> {
+        let too_large_file = format!("died of signal {}", Signal::XFSZ.as_raw());
+        if status.signal() == Some(Signal::XFSZ.as_raw())
+            || said.contains(&too_large_file)
+            || said.contains("File too large")
+        {
+            return Some(format!("write a file of more than {} MiB", self.file >> 20));
+        }
+        let no_memory =
+            ["Out of memory", "out of memory", "malloc failed", "Cannot allocate memory", "mmap failed"];
+        no_memory
+            .iter()
+            .any(|text| said.contains(text))
+            .then(|| format!("use more than {} MiB of memory", self.memory >> 20))
+    }
+}
+
+/// What a process has printed until it ended.
+struct Printed {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    /// Whether it was stopped because it printed too much.
+    cut: bool,
+}
+
+/// Writes the input of a process and reads what it prints; it is stopped where that is too much.
+fn read_output(mut child: Child, input: &[u8]) -> io::Result<Printed> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = std::thread::scope(|scope| {
+        let stderr = scope.spawn(move || read_limited(stderr));
+        let stdout = scope.spawn(move || read_limited(stdout));
+        if let Some(mut stdin) = stdin {
+            // A program that ends before reading all its input reports the reason itself.
+            let _ = stdin.write_all(input);
+        }
+        let joined =
+            [stdout, stderr].map(|read| read.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        let [stdout, stderr] = joined;
+        (stdout, stderr)
+    });
+    // With its pipes closed, a program that prints more ends; one that does not is stopped by the time limit.
+    let (stdout, stderr, status) = (stdout?, stderr?, child.wait()?);
+    let cut = [&stdout, &stderr].iter().any(|text| text.len() as u64 > MAX_OUTPUT_BYTES);
+    Ok(Printed { status, stdout, stderr, cut })
+}
+
+fn read_limited(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut text)?;
+    }
+    Ok(text)
 }
 
 /// Kills a process group unless it ends within a time limit.
@@ -253,5 +363,56 @@ mod tests {
         let repository = Repository::init(dir.path()).unwrap();
         let error = Git::new(&repository, "rev-parse").arg("--verify").arg("none").run().unwrap_err();
         assert_eq!(error.to_string(), "`git rev-parse` failed: fatal: Needed a single revision");
+    }
+
+    /// Serves an advertisement of references that does not end, and returns its address.
+    #[cfg(target_os = "linux")]
+    fn serve_endless_references() -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/r.git", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    let _ = stream.read(&mut [0; 4096]);
+                    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n\
+                                001e# service=git-upload-pack\n0000";
+                    let mut text = head.to_owned();
+                    let mut number = 0_u64;
+                    while stream.write_all(text.as_bytes()).is_ok() {
+                        text.clear();
+                        for _ in 0..1000 {
+                            let line = format!("{:040x} refs/heads/b{number:060}\n", 1);
+                            text.push_str(&format!("{:04x}{line}", line.len() + 4));
+                            number += 1;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn servers_that_do_not_end_are_left() {
+        const LIMITS: GitLimits = GitLimits { memory: 64 << 20, file: 1 << 20 };
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::init(dir.path()).unwrap();
+        let git = |what: &str| {
+            let git = Git::new(&repository, what).limits(LIMITS).timeout(Duration::from_mins(2));
+            git.config("protocol.version", "0")
+        };
+        let address = serve_endless_references();
+        let error = git("ls-remote").arg("--heads").arg("--").arg(address).run().unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("the remote makes it use more than 64 MiB of memory"), "{said}");
+
+        let written = "!head -c 9000000 /dev/zero > \"$GIT_WORK_TREE/large\"";
+        let error = git("write").config("alias.write", written).run().unwrap_err().to_string();
+        assert!(error.contains("write a file of more than 1 MiB"), "{error}");
+
+        let error = git("endless").config("alias.endless", "!yes").run().unwrap_err().to_string();
+        assert!(error.contains("print more than 64 MiB"), "{error}");
     }
 }
