@@ -290,3 +290,102 @@ fn schemas_are_not_read_again_for_each_value() {
         format!("{{type: array, items: {{type: string, enum: [{}]}}}}", each(9000, |n| format!("e{n},")));
     check(&custom(&allowed, &format!("[{}]", each(9000, |n| format!("e{n},"))), 1));
 }
+
+fn workloads(count: usize) -> String {
+    each(count, |n| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d{n}, namespace: a}}\nspec: {{replicas: {}, selector: \
+             {{matchLabels: {{a: b}}}}, template: {{metadata: {{labels: {{a: b}}}}, spec: {{containers: [{{name: c, image: a}}]}}}}}}\n",
+            999_983 + n
+        )
+    })
+}
+
+/// The weights of a policy are in the memory of each workload that it divides.
+#[test]
+fn the_memory_of_schedulers_has_a_limit() {
+    let weights = each(5000, |n| {
+        format!("        - {{targetCluster: {{clusterNames: [m{:04}]}}, weight: {}}}\n", n % 1000, n + 1)
+    });
+    let policy = policy("  - {apiVersion: apps/v1, kind: Deployment}\n")
+        + "  placement:\n    replicaScheduling:\n      replicaSchedulingType: Divided\n      replicaDivisionPreference: \
+           Weighted\n      weightPreference:\n        staticWeightList:\n"
+        + &weights;
+    let repo = Sandbox::new().file("c.yaml", clusters(1000, 1)).file("a.yaml", workloads(1000));
+    let said = check(&repo.file("p.yaml", policy));
+    assert!(
+        said.contains("[too-much-work]") && said.contains("it was stopped before Deployment a/d"),
+        "{said}"
+    );
+}
+
+#[test]
+fn clusters_of_the_configuration_are_located_at_once() {
+    let list = each(5000, |n| format!("- {{name: m{n}}}\n"));
+    let config = format!("unplaced: everywhere\nclusters:\n{list}");
+    let repo = Sandbox::new().file("federate.yaml", config).file("a.yaml", config_maps(1));
+    assert!(run(&repo, "plan -o json").out.contains("\"m4999\""));
+    // What is wrong with a list is said of its first items.
+    let list = each(5000, |n| format!("- {{name: '{n}/'}}\n"));
+    let settings = each(5000, |n| format!("  d{n}: {{}}\n"));
+    let config = format!("clusters:\n{list}dialects:\n{settings}");
+    let said = check(&Sandbox::web().file("federate.yaml", config));
+    assert_eq!(said.matches("there is no dialect").count(), 100, "{said}");
+}
+
+#[test]
+fn placements_of_the_same_objects_have_a_limit() {
+    let members = each(300, |n| {
+        format!(
+            "---\napiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: m{n:04}}}\n"
+        )
+    });
+    let namespaces =
+        each(1000, |n| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: n{n}}}\n"));
+    let placements = each(1000, |n| {
+        format!(
+            "---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p{n}}}\nspec: \
+             {{resourceSelectors: [{{group: \"\", version: v1, kind: Namespace, labelSelector: {{matchLabels: {{}}}}}}], policy: \
+             {{placementType: PickAll}}}}\n"
+        )
+    });
+    let repo = Sandbox::new().file("c.yaml", members).file("n.yaml", namespaces).file("p.yaml", placements);
+    assert!(check(&repo).contains("[too-much-work]"));
+}
+
+/// A single override, whose patches each move a long list, or whose overriders each look at many containers.
+#[test]
+fn one_decision_has_a_limit() {
+    let patches = "      - {path: /l/0, operator: add, value: 1}\n".repeat(8000);
+    let overrides = format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {{name: o}}\nspec:\n  overrideRules:\n  \
+         - overriders:\n      plaintext:\n{patches}"
+    );
+    let list = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: a}}\nl: [{}]\n",
+        "1,".repeat(200_000)
+    );
+    let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", list).file("o.yaml", overrides);
+    let said = check(&repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n")));
+    assert!(said.contains("it was stopped before ConfigMap a/a"), "{said}");
+
+    let containers = each(5000, |n| format!("  - {{name: c{n}, image: a}}\n"));
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: a, labels: {{kubeadmiral.io/cluster-propagation-policy-name: \
+         p, kubeadmiral.io/cluster-override-policy-name: o}}}}\nspec:\n  containers:\n{containers}"
+    );
+    let images = each(5000, |n| {
+        format!(
+            "      - {{containerNames: [c{n}], operations: [{{imageComponent: Tag, operator: overwrite, value: v}}]}}\n"
+        )
+    });
+    let policies = format!(
+        "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {{name: p}}\nspec: {{schedulingMode: \
+         Duplicate}}\n---\napiVersion: core.kubeadmiral.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {{name: o}}\nspec:\n  \
+         overrideRules:\n  - overriders:\n      image:\n{images}"
+    );
+    let member = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
+    let repo = Sandbox::new().file("c.yaml", member).file("a.yaml", pod).file("p.yaml", policies);
+    let ran = run(&repo, "render --out out");
+    assert!(ran.code < 2 || ran.err.contains("[too-much-work]"), "{ran:#?}");
+}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::Engine;
+use crate::work_limit::{Limited, WorkLimit, decision_cost};
 use federate_dialect::{ControlPlane, Decided, Placement, Subject};
 use federate_kubernetes::{Finding, ObjectRef};
 
@@ -103,6 +104,8 @@ pub(crate) struct Groups {
     /// The number of the group of each subject.
     numbers: Vec<Option<usize>>,
     decisions: Vec<GroupDecision>,
+    /// The object before which deciding was stopped, because it took too much work.
+    pub(crate) stopped_at: Option<ObjectRef>,
 }
 
 impl Groups {
@@ -124,10 +127,16 @@ impl Groups {
                 leaders.push(subject);
             }
         }
-        let decision =
-            |subject: &&Subject| GroupDecision::new(subject.object.clone(), engine.decided(plane, subject));
-        let decisions = leaders.par_iter().map(decision).collect();
-        Self { numbers, decisions }
+        let decision = |_, subject: &&Subject| {
+            let decided = engine.decided(plane, subject);
+            let cost = decision_cost(&decided);
+            (GroupDecision::new(subject.object.clone(), decided), cost)
+        };
+        let Limited { results, stopped_at } =
+            WorkLimit::of(engine.repo).run(&leaders, decision, |(_, cost)| *cost);
+        let stopped_at = stopped_at.and_then(|at| leaders.get(at)).map(|subject| subject.object.clone());
+        let decisions = results.into_iter().map(|(decision, _)| decision).collect();
+        Self { numbers, decisions, stopped_at }
     }
 
     /// The decision of the group of the subject at an index. A finding shows the template that it is about, so

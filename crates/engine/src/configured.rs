@@ -4,16 +4,21 @@ use serde_json::json;
 
 use federate_kubernetes::{Cluster, Finding, Object, Taint, names};
 use federate_repo::Repo;
+use federate_yaml::Positions;
+
+use super::MAX_ALIKE;
 use federate_repo::config::{ConfiguredCluster, TaintEffect};
 
 /// The configured clusters, and errors in their names.
 pub(super) fn clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
     let mut clusters = Vec::new();
     let mut findings = Vec::new();
+    let positions = repo.texts.get(repo.config_path()).map(|text| Positions::new(text));
     for (at, configured) in repo.config.clusters.iter().enumerate() {
         let pointer = format!("/clusters/{at}/name");
         match names::safe_cluster(&configured.name) {
-            Ok(()) => clusters.push(cluster(repo, configured, &pointer)),
+            Ok(()) => clusters.push(cluster(repo, configured, positions.as_ref(), &pointer)),
+            Err(_) if findings.len() == MAX_ALIKE => {}
             Err(why) => {
                 let message = format!("the cluster name {:?} is refused: {why}", configured.name);
                 findings.push(repo.invalid_config(&pointer, message));
@@ -23,14 +28,19 @@ pub(super) fn clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
     (clusters, findings)
 }
 
-fn cluster(repo: &Repo, configured: &ConfiguredCluster, pointer: &str) -> Cluster {
+fn cluster(
+    repo: &Repo,
+    configured: &ConfiguredCluster,
+    positions: Option<&Positions<'_>>,
+    pointer: &str,
+) -> Cluster {
     let body = json!({
         "apiVersion": "federate.dev/v1alpha1",
         "kind": "Cluster",
         "metadata": {"name": configured.name, "labels": configured.labels},
     });
     let mut object = Object::of(body, repo.config_path());
-    let at = repo.texts.get(repo.config_path()).and_then(|text| federate_yaml::locate(text, 0, pointer));
+    let at = positions.and_then(|positions| positions.locate(0, pointer));
     object.origin.line = at.map_or(object.origin.line, |at| at.line);
     let effect = |effect| match effect {
         TaintEffect::NoSchedule => "NoSchedule",

@@ -44,6 +44,9 @@ pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::Planned;
 
+/// The most findings about one list of `federate.yaml`. The file is read again for each.
+const MAX_ALIKE: usize = 100;
+
 /// The inputs of a run besides the repo.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -220,7 +223,11 @@ impl<'a> Engine<'a> {
 /// Reports keys below `dialects` in `federate.yaml` that no dialect supports.
 fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut unknown = |pointer: &str, message: String| findings.push(repo.invalid_config(pointer, message));
+    let mut unknown = |pointer: &str, message: String| {
+        if findings.len() < MAX_ALIKE {
+            findings.push(repo.invalid_config(pointer, message));
+        }
+    };
     for (name, settings) in &repo.config.dialects {
         let pointer = format!("/dialects/{}", pointer::escape(name));
         let Some(dialect) = dialects.get(name) else {

@@ -78,7 +78,10 @@ impl Engine<'_> {
         for (dialect, plane) in self.planes.iter() {
             findings.extend(plane.check());
             findings.extend(self.other_release(dialect, plane.as_ref()));
-            let mut all = plane.complete(decisions(dialect, plane.as_ref()), self.previous);
+            let decided = decisions(dialect, plane.as_ref());
+            let stopped = decided.findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
+            // What follows from decisions is not known of a run that was stopped.
+            let mut all = if stopped { decided } else { plane.complete(decided, self.previous) };
             all.placements.par_iter_mut().for_each(|row| self.share(row));
             if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
@@ -160,6 +163,10 @@ impl Engine<'_> {
             (group.unwrap_or_else(|| self.decided(plane, subject)), subject.reads == Reads::Subject)
         };
         let limit = WorkLimit::of(self.repo);
+        if let Some(object) = &groups.stopped_at {
+            let stopped = limit.exceeded("deciding where objects go", object);
+            return Decided { findings: vec![stopped], ..Decided::default() };
+        }
         let cost = |(decided, _): &(Decided, bool)| decision_cost(decided);
         let Limited { results: decided, stopped_at } =
             limit.run(&subjects, |at, subject| decide((at, subject)), cost);

@@ -17,15 +17,15 @@ use federate_dialect::{Decided, Variant};
 pub(crate) const TOO_MUCH_WORK: &str = "too-much-work";
 
 /// The steps that every run may take.
-const STEPS: u64 = 100_000_000;
+const STEPS: u64 = 60_000_000;
 /// The further steps for each byte of the repo.
-const STEPS_PER_BYTE: u64 = 400;
+const STEPS_PER_BYTE: u64 = 100;
 /// The items of a batch.
 const BATCH: usize = 32;
 /// The steps of a cluster of a placement, of a value in the memory of a scheduler, and of a change by an override rule.
 const STEPS_PER_CLUSTER: u64 = 20;
-const STEPS_PER_VALUE: u64 = 150;
-const STEPS_PER_CHANGE: u64 = 2000;
+const STEPS_PER_VALUE: u64 = 40;
+const STEPS_PER_CHANGE: u64 = 500;
 
 /// The limit of one part of a run.
 #[derive(Clone, Copy, Debug)]
@@ -56,19 +56,20 @@ impl WorkLimit {
         let mut results = Vec::with_capacity(items.len());
         let mut used = 0_u64;
         for (number, batch) in items.chunks(BATCH).enumerate() {
-            if used > self.steps {
-                return Limited { stopped_at: Some(number * BATCH), results };
-            }
+            let budget = work::Budget::new(self.steps - used);
             let measured = |(at, item): (usize, &T)| {
-                let (result, steps) = work::measure(|| work(number * BATCH + at, item));
+                let (result, steps) = work::measure(&budget, || work(number * BATCH + at, item));
                 let steps = steps.saturating_add(cost(&result));
                 (result, steps)
             };
             let done: Vec<(R, u64)> = batch.par_iter().enumerate().map(measured).collect();
-            for (result, steps) in done {
-                used = used.saturating_add(steps);
-                results.push(result);
+            used = done.iter().fold(used, |used, (_, steps)| used.saturating_add(*steps));
+            if used > self.steps {
+                // What was done with too much work does not count, nor does what was done at the same time: how much of it
+                // there was depends on the order.
+                return Limited { stopped_at: Some(number * BATCH), results };
             }
+            results.extend(done.into_iter().map(|(result, _)| result));
         }
         Limited { results, stopped_at: None }
     }
@@ -128,10 +129,16 @@ mod tests {
                 *item
             };
             let Limited { results, stopped_at } = limit.run(&items, work, |_| 50);
-            assert_eq!((results.len(), stopped_at), (128, Some(128)));
-            assert_eq!(results, items[..128]);
+            assert_eq!((results.len(), stopped_at), (96, Some(96)));
+            assert_eq!(results, items[..96]);
         }
         let Limited { results, stopped_at } = limit.run(&items, |_, item| *item, |_| 1);
         assert_eq!((results.len(), stopped_at), (1000, None));
+        let endless = |_, _: &u64| {
+            while !work::is_exceeded() {
+                work::charge(7);
+            }
+        };
+        assert_eq!(limit.run(&items[..1], endless, |()| 0).stopped_at, Some(0), "the last item, too");
     }
 }

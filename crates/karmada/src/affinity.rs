@@ -4,8 +4,8 @@
 
 use super::api::{ClusterAffinity, FieldSelector};
 use super::version::{Behaviour, Zones};
-use federate_kubernetes::Cluster;
 use federate_kubernetes::selector::Requirement;
+use federate_kubernetes::{Cluster, work};
 
 impl ClusterAffinity {
     /// Makes it select as it does in a release.
@@ -26,7 +26,9 @@ impl ClusterAffinity {
     /// Whether it selects the cluster. An empty affinity selects every cluster.
     pub(super) fn matches(&self, cluster: &Cluster) -> bool {
         let name = cluster.name.as_ref();
-        !self.exclude_clusters.iter().any(|n| n == name)
+        work::charge_items(self.exclude_clusters.len() + self.cluster_names.len());
+        !work::is_exceeded()
+            && !self.exclude_clusters.iter().any(|n| n == name)
             && self.label_selector.as_ref().is_none_or(|s| s.matches(&cluster.labels))
             && self.field_selector.as_ref().is_none_or(|s| s.matches(cluster))
             && (self.cluster_names.is_empty() || self.cluster_names.iter().any(|n| n == name))
@@ -35,11 +37,14 @@ impl ClusterAffinity {
 
 impl FieldSelector {
     fn matches(&self, cluster: &Cluster) -> bool {
-        self.match_expressions.iter().all(|requirement| match requirement.key.as_str() {
-            "zone" => self.selects_zones(requirement, &cluster.zones),
-            "provider" => selects_field(requirement, &cluster.provider),
-            "region" => selects_field(requirement, &cluster.region),
-            _ => selects_field(requirement, ""),
+        self.match_expressions.iter().all(|requirement| {
+            work::charge_items(requirement.values.len());
+            match requirement.key.as_str() {
+                "zone" => self.selects_zones(requirement, &cluster.zones),
+                "provider" => selects_field(requirement, &cluster.provider),
+                "region" => selects_field(requirement, &cluster.region),
+                _ => selects_field(requirement, ""),
+            }
         })
     }
 

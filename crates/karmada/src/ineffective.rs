@@ -20,6 +20,9 @@ const LISTED: usize = 5;
 /// The longest option of a command that a message shows.
 const LONGEST_OPTION: usize = 40;
 
+/// The most overriders that are tried on templates, for each of which the template is copied.
+const MAX_TRIALS: usize = 20_000;
+
 /// The findings about all policies.
 pub(super) fn findings(plane: &Karmadas<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -97,7 +100,7 @@ fn images(
             Some((one, overrider))
         })
         .collect();
-    if all.is_empty() || selected.is_empty() {
+    if all.is_empty() || selected.is_empty() || all.len() * selected.len() > MAX_TRIALS {
         return Vec::new();
     }
     // Whether each changes an image, or fails, which is an error of its own.
@@ -248,9 +251,14 @@ fn removals(
     }
     for (list, field) in [("labelsOverrider", "labels"), ("annotationsOverrider", "annotations")] {
         let changes = overriders.field(list).items();
-        for change in changes.filter(|one| ["remove", "replace"].contains(&one.field("operator").text())) {
-            let mut there = keys(selected, field);
-            there.extend(added(plane, list, |one| map_keys(&one.field("value"))));
+        let mut changes =
+            changes.filter(|one| ["remove", "replace"].contains(&one.field("operator").text())).peekable();
+        if changes.peek().is_none() {
+            continue;
+        }
+        let mut there = keys(selected, field);
+        there.extend(added(plane, list, |one| map_keys(&one.field("value"))));
+        for change in changes {
             let value = change.field("value");
             for key in map_keys(&value).into_iter().filter(|key| !there.contains(key)) {
                 // Karmada adds labels and annotations of its own.

@@ -19,7 +19,7 @@ use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, defaults, prune, schedule, stored};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, work};
 use federate_repo::Template;
 
 /// The status of a cluster that an object is being evicted from: its copy stays as it is.
@@ -341,6 +341,9 @@ fn apply<'o>(
 ) -> Result<Former<'o>, Finding> {
     for (policy, rule) in rules {
         let policy = policies[*policy];
+        if work::is_exceeded() {
+            break;
+        }
         let mut changed = Object::clone(&object);
         if let Err(failure) = policy.rules[*rule].apply(&mut changed.body) {
             return Err(override_failed(policy, &failure, &changed, clusters));

@@ -5,7 +5,7 @@
 
 use super::api::{Term, Toleration};
 use federate_kubernetes::selector::{Requirement, invalid_key, invalid_value};
-use federate_kubernetes::{Labels, Taint};
+use federate_kubernetes::{Labels, Taint, work};
 
 /// Why a requirement cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,10 @@ impl<'t> Terms<'t> {
     /// Whether any term accepts a cluster with this name and these labels. No terms accept no cluster.
     pub(super) fn accepts(&self, name: &str, labels: &Labels) -> Result<bool, Malformed> {
         for Checked { term, labels: malformed_labels, fields } in &self.0 {
+            work::charge_items(term.match_fields.len());
+            if work::is_exceeded() {
+                return Ok(false);
+            }
             if let Some(malformed) = malformed_labels {
                 return Err(malformed.clone());
             }
@@ -117,6 +121,7 @@ pub(super) fn selected(selector: &Labels, labels: &Labels) -> bool {
 /// Whether any toleration tolerates the taint.
 pub(super) fn tolerated<'t>(mut tolerations: impl Iterator<Item = &'t Toleration>, taint: &Taint) -> bool {
     tolerations.any(|t| {
+        work::charge(1);
         let value = match t.operator.as_str() {
             "Exists" => true,
             "" | "Equal" => t.value == taint.value,

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::properties::{Property, compare};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Cluster, Labels};
+use federate_kubernetes::{Cluster, Labels, work};
 
 /// A label selector, checked once.
 pub(super) struct LabelTerm<'p> {
@@ -25,6 +25,10 @@ impl<'p> LabelTerm<'p> {
         if let Some(why) = &self.invalid {
             let message = format!("a label selector is invalid: {why}");
             return Err(Failure { reason: "InvalidLabelSelector", message });
+        }
+        work::charge_items(self.selector.match_labels.len());
+        if work::is_exceeded() {
+            return Ok(false);
         }
         Ok(self.selector.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.selector.match_expressions.iter().all(|r| r.matches(labels)))

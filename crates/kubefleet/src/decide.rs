@@ -5,7 +5,7 @@
 //! placement, all other rows stay. A row that is dropped is remembered until the rollout has removed it: if its cluster
 //! is picked again before that, it gets its state back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -16,11 +16,14 @@ use super::memory::{Binding, Memory};
 use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
 use super::{KubeFleetPlane, NAME, Subject, shared, updates};
-use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
+use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef, work};
 
 /// The reason when no cluster is picked.
 const NONE_PICKED: &str = "NoClusterPicked";
+
+/// The steps of a cluster of a row, which is compared with those of other rows of the object.
+const STEPS_PER_CLUSTER: u64 = 10;
 
 /// A placement's rows before and after.
 pub(super) struct Decision<'p, 'a> {
@@ -183,10 +186,15 @@ impl<'p, 'a> Decision<'p, 'a> {
 
     /// The row of the placement itself, or of an object that it selects.
     pub(super) fn placement(&self, object: &ObjectRef) -> Placement {
+        let placed = self.placed().map(|(c, _)| Placed { name: c.name.clone(), replicas: None });
+        self.placement_on(object, placed.collect())
+    }
+
+    /// The row, on these clusters.
+    fn placement_on(&self, object: &ObjectRef, clusters: PlacedClusters) -> Placement {
         let own = &self.subject.object.id;
         let mut placement = Placement::new(NAME, object.clone(), Some(own.clone()));
-        placement.clusters =
-            self.placed().map(|(c, _)| Placed { name: c.name.clone(), replicas: None }).collect();
+        placement.clusters = clusters;
         placement.unschedulable = self.unschedulable();
         if object == own && self.is_refused {
             placement.memory = self.before.memory.clone();
@@ -289,8 +297,14 @@ fn binding(cluster: &Cluster, row: Row) -> Binding {
 /// Decides about one placement and all that it selects.
 pub(super) fn decide<'a>(plane: &KubeFleetPlane<'a>, subject: &Subject<'a>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, subject, previous);
+    let clusters: PlacedClusters =
+        decision.placed().map(|(c, _)| Placed { name: c.name.clone(), replicas: None }).collect();
     let objects = std::iter::once(&subject.object.id).chain(subject.selected());
-    let mut placements: Vec<Placement> = objects.map(|object| decision.placement(object)).collect();
+    let row = |object| {
+        work::charge(STEPS_PER_CLUSTER * clusters.len() as u64);
+        decision.placement_on(object, clusters.clone())
+    };
+    let mut placements: Vec<Placement> = objects.map(row).take_while(|_| !work::is_exceeded()).collect();
     if subject.withholds().is_some() {
         placements.extend(kept(plane, subject, previous));
     }
@@ -310,7 +324,8 @@ fn kept<'p>(
         found.and_then(|index| plane.input.clusters.get(index)).is_some_and(|cluster| !cluster.deleting)
     };
     let rows = previous.rows().iter().filter(|row| row.dialect == NAME && row.object != *own);
-    rows.filter(|row| !subject.selected().contains(&row.object)).filter_map(move |row| {
+    let selected: BTreeSet<&ObjectRef> = subject.selected().iter().collect();
+    rows.filter(move |row| !selected.contains(&row.object)).filter_map(move |row| {
         let share = shared::shares(row).into_iter().find(|share| share.policy == *own)?;
         let mut kept = Placement::new(NAME, row.object.clone(), Some(own.clone()));
         let names = share.clusters.into_iter().filter(|name| exists(name));

@@ -4,16 +4,18 @@
 //! Facts: placements do not merge. Where two of them send one object to one cluster, the one that was there first owns it
 //! there for as long as it sends it, and the other fails. Where both are new, the first one by name counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::memory::{Memory, Share};
 use federate_dialect::{Decided, Placed, Placement, Previous};
-use federate_kubernetes::{ClusterName, Finding, ObjectRef};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
 /// Joins the rows of each object into one.
 pub(super) fn join(repo: &Repo, decided: Decided, previous: &Previous) -> Decided {
     let Decided { placements, mut findings, shared, depends } = decided;
+    let claimed: HashMap<&ObjectRef, &Object> =
+        repo.claimed.iter().map(|claimed| (&claimed.object.id, &claimed.object)).collect();
     let mut rows: BTreeMap<ObjectRef, Vec<Placement>> = BTreeMap::new();
     for row in placements {
         rows.entry(row.object.clone()).or_default().push(row);
@@ -22,7 +24,7 @@ pub(super) fn join(repo: &Repo, decided: Decided, previous: &Previous) -> Decide
         if rows.len() > 1 {
             let owners =
                 rows.first().and_then(|row| previous.of(&row.object)).map(shares).unwrap_or_default();
-            rows = vec![joined(repo, rows, &owners, &mut findings)];
+            rows = vec![joined(&claimed, rows, &owners, &mut findings)];
         }
         rows
     });
@@ -31,7 +33,12 @@ pub(super) fn join(repo: &Repo, decided: Decided, previous: &Previous) -> Decide
 }
 
 /// Joins the rows of one object. `owners` has the clusters that each placement sent it to before.
-fn joined(repo: &Repo, mut rows: Vec<Placement>, owners: &[Share], findings: &mut Vec<Finding>) -> Placement {
+fn joined(
+    claimed: &HashMap<&ObjectRef, &Object>,
+    mut rows: Vec<Placement>,
+    owners: &[Share],
+    findings: &mut Vec<Finding>,
+) -> Placement {
     let owner_before = |cluster: &ClusterName| {
         owners.iter().find(|share| share.clusters.contains(cluster)).map(|share| &share.policy)
     };
@@ -54,7 +61,8 @@ fn joined(repo: &Repo, mut rows: Vec<Placement>, owners: &[Share], findings: &mu
             }
         }
         for (winner, clusters) in lost {
-            findings.extend(rows.get(winner).and_then(|winner| in_duplicate(repo, winner, row, &clusters)));
+            findings
+                .extend(rows.get(winner).and_then(|winner| in_duplicate(claimed, winner, row, &clusters)));
         }
     }
     for (index, row) in rows.iter_mut().enumerate() {
@@ -76,15 +84,20 @@ fn share(row: &Placement) -> Option<Share> {
     Some(Share { policy: row.policy.clone()?, clusters })
 }
 
-fn in_duplicate(repo: &Repo, owner: &Placement, other: &Placement, clusters: &[&str]) -> Option<Finding> {
+fn in_duplicate(
+    claimed: &HashMap<&ObjectRef, &Object>,
+    owner: &Placement,
+    other: &Placement,
+    clusters: &[&str],
+) -> Option<Finding> {
     let (owner_policy, other_policy) = (owner.policy.as_ref()?, other.policy.as_ref()?);
-    let claimed = repo.claimed.iter().find(|c| c.object.id == *other_policy)?;
+    let claimed = claimed.get(other_policy)?;
     let message = format!(
         "{} is placed on {} by both {owner_policy} and {other_policy}",
         owner.object,
         federate_kubernetes::finding::list(clusters, 3)
     );
-    Some(Finding::error("placed-in-duplicate", &claimed.object, message).at("/spec/resourceSelectors").help(
+    Some(Finding::error("placed-in-duplicate", claimed, message).at("/spec/resourceSelectors").help(
         "the first placement that is applied owns it, and the other fails: select it in only one of them",
     ))
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::object::Labels;
+use super::work;
 
 mod parse;
 
@@ -45,6 +46,12 @@ where
 impl LabelSelector {
     /// Whether the labels match. An invalid selector matches nothing.
     pub fn matches(&self, labels: &Labels) -> bool {
+        // Every value is validated, too.
+        let values: usize = self.match_expressions.iter().map(|r| r.values.len()).sum();
+        work::charge(1 + (self.match_labels.len() + 2 * values) as u64);
+        if work::is_exceeded() {
+            return false;
+        }
         self.invalid().is_none()
             && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|r| r.matches(labels))
@@ -70,6 +77,10 @@ impl LabelSelector {
 impl Requirement {
     /// Whether the labels meet the requirement; an unknown operator never matches.
     pub fn matches(&self, labels: &Labels) -> bool {
+        work::charge_items(self.values.len());
+        if work::is_exceeded() {
+            return false;
+        }
         let value = labels.get(&self.key);
         match self.operator.as_str() {
             "In" => value.is_some_and(|v| self.values.contains(v)),

@@ -1,30 +1,109 @@
-//! The work of a decision, in steps: about a hundred machine instructions, or a byte that is kept.
+//! The work of decisions, in steps: about a hundred machine instructions, or a byte that is kept.
 //!
-//! What can take long in ways that its result does not show, such as a script, counts its steps with [`charge`]. Who asks for a
-//! decision counts those of the whole decision with [`measure`]. The numbers depend on the input only, so that a limit is
-//! reached at the same place on every computer.
+//! What can take long in ways that its result does not show, such as a script or a patch, counts its steps with [`charge`]. Who
+//! asks for decisions counts their steps with [`measure`], and limits those of several decisions together by a [`Budget`]. When
+//! they have taken more, [`is_exceeded`] becomes true, and what would take long ends at once: none of the results counts then.
+//! The numbers depend on the input only, so that a limit is reached at the same place on every computer.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+/// The steps after which a thread tells the others.
+const STEPS_BETWEEN_REPORTS: u64 = 4096;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
+    /// The steps at which the thread reports.
+    static NEXT_REPORT: Cell<u64> = const { Cell::new(u64::MAX) };
+    static EXCEEDED: Cell<bool> = const { Cell::new(false) };
+    static BUDGET: RefCell<Option<Arc<Budget>>> = const { RefCell::new(None) };
+}
+
+/// The steps that decisions may take together, which are taken at the same time.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    /// The steps that were reported.
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of some steps.
+    pub fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicU64::new(0) })
+    }
 }
 
 /// Counts steps of the decision that this thread is taking.
 pub fn charge(steps: u64) {
-    STEPS.with(|done| done.set(done.get().saturating_add(steps)));
+    let done = STEPS.get().saturating_add(steps);
+    STEPS.set(done);
+    if done >= NEXT_REPORT.get() {
+        report(done);
+    }
 }
 
-/// Does something, and returns the steps that it has counted on this thread.
+/// Tells the other threads how many steps this one has taken since it did so last.
+fn report(done: u64) {
+    let reported = NEXT_REPORT.get() - STEPS_BETWEEN_REPORTS;
+    NEXT_REPORT.set(done.saturating_add(STEPS_BETWEEN_REPORTS));
+    BUDGET.with_borrow(|budget| {
+        let Some(budget) = budget else { return };
+        let more = done.saturating_sub(reported);
+        let used = budget.used.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        EXCEEDED.set(used > budget.limit);
+    });
+}
+
+/// Counts the steps of looking at some of many items, or at each of them for a moment: one for eight.
+pub fn charge_items(count: usize) {
+    charge(1 + count as u64 / 8);
+}
+
+/// Counts the steps of copying or comparing a value.
+pub fn charge_value(value: &Value) {
+    charge(count_values(value));
+}
+
+fn count_values(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count_values).sum(),
+        Value::Object(map) => map.values().map(count_values).sum(),
+        _ => 0,
+    }
+}
+
+/// Whether the decisions under way have taken more steps than they may. Their results do not count.
+pub fn is_exceeded() -> bool {
+    EXCEEDED.get()
+}
+
+/// Takes a decision, and returns the steps that it has counted on this thread.
 ///
 /// ```
-/// use federate_kubernetes::work::{charge, measure};
-/// assert_eq!(measure(|| charge(3)), ((), 3));
+/// use federate_kubernetes::work::{Budget, charge, is_exceeded, measure};
+/// let work = || {
+///     charge(10_000);
+///     is_exceeded()
+/// };
+/// assert_eq!(measure(&Budget::new(10_000), work), (false, 10_000));
+/// assert_eq!(measure(&Budget::new(9_999), work), (true, 10_000));
 /// ```
-pub fn measure<T>(work: impl FnOnce() -> T) -> (T, u64) {
+pub fn measure<T>(budget: &Arc<Budget>, work: impl FnOnce() -> T) -> (T, u64) {
     // Another decision may be under way on this thread, which waits for this one.
-    let before = STEPS.with(|done| done.replace(0));
+    let steps = STEPS.replace(0);
+    let next_report = NEXT_REPORT.replace(STEPS_BETWEEN_REPORTS);
+    let exceeded = EXCEEDED.replace(false);
+    let other = BUDGET.replace(Some(Arc::clone(budget)));
     let result = work();
-    let steps = STEPS.with(|done| done.replace(before));
-    (result, steps)
+    let done = STEPS.get();
+    report(done);
+    BUDGET.set(other);
+    EXCEEDED.set(exceeded);
+    NEXT_REPORT.set(next_report);
+    STEPS.set(steps);
+    (result, done)
 }

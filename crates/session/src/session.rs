@@ -25,6 +25,9 @@ use crate::without::ExcludingSource;
 /// The code of the finding about a template that no policy places.
 const UNMATCHED: &str = "unmatched";
 
+/// The most findings about health checks.
+const MAX_INVALID: usize = 100;
+
 /// The codes of findings that stand for it, where a kind or a group is misspelt.
 const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-version"];
 
@@ -205,9 +208,12 @@ impl Session {
         read.extend(given.iter().cloned());
         let health_checks =
             HealthChecks::compile(&repo.config.apply.health_checks).unwrap_or_else(|invalid| {
-                read.extend(invalid.into_iter().map(|InvalidHealthCheck { pointer, message }| {
-                    repo.invalid_config(&format!("/apply/healthChecks{pointer}"), message)
-                }));
+                // The file is read again for each.
+                read.extend(invalid.into_iter().take(MAX_INVALID).map(
+                    |InvalidHealthCheck { pointer, message }| {
+                        repo.invalid_config(&format!("/apply/healthChecks{pointer}"), message)
+                    },
+                ));
                 HealthChecks::default()
             });
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());

@@ -7,7 +7,7 @@ use federate_dialect::references::{ClusterProperty, Name, Requirement};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
-use super::{distinct, instead};
+use super::{available, distinct};
 use federate_kubernetes::schema::similar;
 
 /// The findings. Without an inventory, there is nothing to compare with. `misspelt` are findings about objects whose
@@ -29,18 +29,22 @@ pub(super) fn unknown(
         .map(|id| (id.name.as_str(), id))
         .collect();
     let mut found = Vec::new();
+    let mut suggestions = Suggestions { left: MAX_SEARCHES };
+    let mut known = KnownValues { clusters, by_property: BTreeMap::new() };
     for (object, references) in references {
         found.extend(repeated(object, &references.clusters));
         for cluster in references.clusters.iter().filter(|c| names.binary_search(&c.name.as_str()).is_err()) {
             let message = format!("the inventory has no cluster `{}`", cluster.name);
             let help = match unread.get(cluster.name.as_str()) {
                 Some(id) => format!("correct {id}, which is not read as a cluster"),
-                None => instead(&cluster.name, &names, "cluster").replace("the repo has", "the clusters are"),
+                None => suggestions
+                    .instead(&cluster.name, &names, "cluster")
+                    .replace("the repo has", "the clusters are"),
             };
             found.push(Finding::warning("unknown-cluster", object, message).at(&cluster.pointer).help(help));
         }
         let labels = references.cluster_labels.iter();
-        found.extend(labels.flat_map(|requirement| unmet(clusters, object, requirement)));
+        found.extend(labels.flat_map(|requirement| unmet(&mut known, object, requirement, &mut suggestions)));
     }
     found
 }
@@ -73,18 +77,24 @@ fn list_of(pointer: &str) -> (&str, &str) {
 }
 
 /// The findings about a requirement that no cluster meets, or that names a value that only a typo explains.
-fn unmet(clusters: &[Cluster], object: &Object, requirement: &Requirement) -> Vec<Finding> {
+fn unmet(
+    known: &mut KnownValues<'_>,
+    object: &Object,
+    requirement: &Requirement,
+    suggestions: &mut Suggestions,
+) -> Vec<Finding> {
     let property = &requirement.of;
-    let known = distinct(clusters.iter().flat_map(|cluster| values(cluster, property)));
+    let clusters = known.clusters;
+    let known = known.of(property);
     let finding = |pointer: &str, message: String, help: String| {
         Finding::warning("unknown-cluster-label", object, message).at(pointer).help(help)
     };
-    if known.is_empty() && !clusters.iter().any(|cluster| has(cluster, property)) {
+    if known.values.is_empty() && !known.is_set {
         let message = format!("no cluster of the inventory has {}", words(property));
         let help = match property {
             ClusterProperty::Label(key) => {
                 let keys = distinct(clusters.iter().flat_map(|c| c.labels.keys().map(String::as_str)));
-                match similar(key, &keys) {
+                match suggestions.similar(key, &keys) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "label the clusters in the inventory, or correct the key".to_owned(),
                 }
@@ -93,21 +103,74 @@ fn unmet(clusters: &[Cluster], object: &Object, requirement: &Requirement) -> Ve
         };
         return vec![finding(&requirement.pointer, message, help)];
     }
-    let missing: Vec<_> = requirement.values.iter().filter(|v| !known.contains(&v.name.as_str())).collect();
+    let known = known.values.as_slice();
+    let is_missing = |value: &&Name| known.binary_search(&value.name.as_str()).is_err();
+    let missing: Vec<_> = requirement.values.iter().filter(is_missing).collect();
     // One of several values may be for clusters to come, unless it is nearly that of a cluster.
     let all = missing.len() == requirement.values.len();
-    let reported = missing.into_iter().filter(|value| all || similar(&value.name, &known).is_some());
-    reported
-        .map(|value| {
+    missing
+        .into_iter()
+        .filter_map(|value| {
+            if !all && suggestions.similar(&value.name, known).is_none() {
+                return None;
+            }
             let message = format!(
                 "no cluster of the inventory has {} with the value `{}`",
                 words(property),
                 value.name
             );
-            let help = instead(&value.name, &known, "other value").replace("the repo has", "its values are");
-            finding(&value.pointer, message, help)
+            let help = suggestions
+                .instead(&value.name, known, "other value")
+                .replace("the repo has", "its values are");
+            Some(finding(&value.pointer, message, help))
         })
         .collect()
+}
+
+/// The names for which a similar one is searched. Each is compared with all known names.
+const MAX_SEARCHES: usize = 500;
+
+/// Searches similar names, as long as they are few.
+struct Suggestions {
+    left: usize,
+}
+
+impl Suggestions {
+    fn similar<'k>(&mut self, name: &str, known: &[&'k str]) -> Option<&'k str> {
+        self.left = self.left.checked_sub(1)?;
+        similar(name, known)
+    }
+
+    /// The help for a name that is not there.
+    fn instead(&mut self, name: &str, known: &[&str], what: &str) -> String {
+        match self.similar(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => available(known, what),
+        }
+    }
+}
+
+/// The values that clusters have, found once for each property.
+struct KnownValues<'c> {
+    clusters: &'c [Cluster],
+    by_property: BTreeMap<String, PropertyValues<'c>>,
+}
+
+struct PropertyValues<'c> {
+    /// The distinct values, sorted.
+    values: Vec<&'c str>,
+    /// Whether a cluster has the property, maybe without a value.
+    is_set: bool,
+}
+
+impl<'c> KnownValues<'c> {
+    fn of(&mut self, property: &ClusterProperty) -> &PropertyValues<'c> {
+        let clusters = self.clusters;
+        self.by_property.entry(words(property)).or_insert_with(|| PropertyValues {
+            values: distinct(clusters.iter().flat_map(|cluster| values(cluster, property))),
+            is_set: clusters.iter().any(|cluster| has(cluster, property)),
+        })
+    }
 }
 
 fn words(property: &ClusterProperty) -> String {

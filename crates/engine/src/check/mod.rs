@@ -151,8 +151,15 @@ pub(crate) fn references(dialects: Dialects, repo: &Repo) -> impl Iterator<Item 
 fn instead(name: &str, known: &[&str], what: &str) -> String {
     match similar(name, known) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => format!("the repo has no {what}"),
-        None => format!("the repo has {}", finding::list(known, LISTED)),
+        None => available(known, what),
+    }
+}
+
+/// What there is in place of a name that is not there and has no similar one.
+fn available(known: &[&str], what: &str) -> String {
+    match known {
+        [] => format!("the repo has no {what}"),
+        known => format!("the repo has {}", finding::list(known, LISTED)),
     }
 }
 

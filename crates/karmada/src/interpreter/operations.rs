@@ -12,7 +12,7 @@ static POOL: LuaPool = LuaPool::new();
 
 /// The steps of a call, and of one that reaches the limits of scripts.
 const STEPS_OF_CALL: u64 = 20_000;
-const STEPS_OF_TIMEOUT: u64 = 5_000_000;
+const STEPS_OF_TIMEOUT: u64 = 10_000_000;
 
 type Outcome = Option<Result<Value, Failed>>;
 
@@ -22,6 +22,10 @@ impl Script<'_> {
         // Only replicas come with a second result.
         let results = if self.rule == Rule::Replicas { 2 } else { 1 };
         let (function, script) = (self.rule.function(), self.text);
+        if work::is_exceeded() {
+            let message = "the scripts of this run take too long together".to_owned();
+            return Err(Failure { category: Category::Timeout, message, line: None });
+        }
         let answers = POOL.call(&Call { script, function, arguments, results, now });
         let too_long = answers.as_ref().is_err_and(|failure| failure.category == Category::Timeout);
         work::charge(if too_long { STEPS_OF_TIMEOUT } else { STEPS_OF_CALL });

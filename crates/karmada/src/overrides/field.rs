@@ -10,6 +10,10 @@ use serde_json::value::RawValue;
 use super::super::api::{FieldOverrider, FieldPatch};
 use federate_dialect::gojson;
 use federate_kubernetes::patch::{self, Operation};
+use federate_kubernetes::work;
+
+/// The steps of a byte of a document that is read and written again.
+const STEPS_PER_BYTE: u64 = 2;
 
 /// Patches the field. YAML patches win when both forms are given.
 pub(super) fn apply(overrider: &FieldOverrider, manifest: &mut Value) -> Result<(), String> {
@@ -18,6 +22,16 @@ pub(super) fn apply(overrider: &FieldOverrider, manifest: &mut Value) -> Result<
     let current = patch::get(manifest, &tokens)
         .and_then(Value::as_str)
         .ok_or_else(|| format!("there is no text at `{path}`"))?;
+    // Reading and writing the document.
+    let of_document = STEPS_PER_BYTE * current.len() as u64;
+    work::charge(if overrider.yaml.is_empty() {
+        of_document * overrider.json.len() as u64
+    } else {
+        of_document
+    });
+    if work::is_exceeded() {
+        return Ok(());
+    }
     let changed = match (overrider.yaml.is_empty(), overrider.json.is_empty()) {
         (false, _) => patch_yaml(current, &overrider.yaml),
         (true, false) => patch_json(current, &overrider.json),

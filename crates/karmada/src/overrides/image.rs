@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::api::ImageOverrider;
 use federate_kubernetes::image::Image;
-use federate_kubernetes::patch;
+use federate_kubernetes::{patch, work};
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
@@ -15,11 +15,13 @@ pub(in super::super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) 
             .map(|path| container_images(manifest, path))
             .unwrap_or_default(),
     };
+    work::charge_items(paths.len());
     for path in paths {
         let tokens = patch::tokens(&path).map_err(|error| error.to_string())?;
         let current = patch::get(manifest, &tokens)
             .and_then(Value::as_str)
             .ok_or_else(|| format!("there is no text at `{path}`, where an image should be"))?;
+        work::charge(current.len() as u64 / 16);
         let mut image = Image::parse(current)
             .ok_or_else(|| format!("`{current}` at `{path}` is not an image reference"))?;
         if !image.tag.is_empty() {

@@ -1,8 +1,11 @@
 //! `commandOverrider` and `argsOverrider`: change the words of a container's command.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::api::ListOverrider;
+use federate_kubernetes::work;
 
 /// The path of the containers of a kind, if it is known to have any.
 pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
@@ -19,15 +22,23 @@ pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
 /// are added; `replace` leaves an existing one as it is.
 pub(super) fn apply(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
     let Some(path) = containers_path(manifest) else { return };
+    let removed: BTreeSet<&str> = overrider.value.iter().map(String::as_str).collect();
     let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut).into_iter().flatten();
     for container in containers.filter_map(Value::as_object_mut) {
+        work::charge(1);
+        if work::is_exceeded() {
+            return;
+        }
         if container.get("name").and_then(Value::as_str) != Some(&overrider.container_name) {
             continue;
         }
         let words = || overrider.value.iter().map(|word| Value::from(word.as_str()));
         match (container.get_mut(field).and_then(Value::as_array_mut), overrider.operator.as_str()) {
-            (Some(list), "add") => list.extend(words()),
-            (Some(list), "remove") => list.retain(|word| !overrider.value.contains(&text(word))),
+            (Some(list), "add") => {
+                work::charge(overrider.value.len() as u64);
+                list.extend(words());
+            }
+            (Some(list), "remove") => list.retain(|word| !removed.contains(&*text(word))),
             (Some(_), _) => {}
             (None, "add") => drop(container.insert(field.to_owned(), words().collect())),
             (None, _) => drop(container.insert(field.to_owned(), Value::Array(Vec::new()))),

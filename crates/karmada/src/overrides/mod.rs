@@ -35,6 +35,8 @@ type Result<T> = std::result::Result<T, Failure>;
 
 /// The steps of applying a rule.
 const STEPS_OF_RULE: u64 = 200;
+/// The steps of applying an overrider, besides those of what it changes.
+const STEPS_OF_OVERRIDER: u64 = 10;
 
 /// One rule of a policy.
 pub(super) struct Rule {
@@ -64,6 +66,11 @@ impl Rule {
         }
         for overrider in &o.args_overrider {
             lists::apply(overrider, "args", manifest);
+        }
+        let simple = o.command_overrider.len() + o.args_overrider.len() + o.labels_overrider.len();
+        work::charge(STEPS_OF_OVERRIDER * (simple + o.annotations_overrider.len()) as u64);
+        if work::is_exceeded() {
+            return Ok(());
         }
         for overrider in &o.labels_overrider {
             string_map(overrider, "labels", manifest);
@@ -244,7 +251,10 @@ fn string_map(overrider: &MapOverrider, field: &str, manifest: &mut Value) {
                     *present = Value::from(value.as_str());
                 }
             }
-            "remove" => drop(map.shift_remove(key)),
+            "remove" => {
+                work::charge_items(map.len());
+                map.shift_remove(key);
+            }
             _ => {}
         }
     }

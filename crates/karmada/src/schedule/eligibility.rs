@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::Subject;
 use crate::api::{AffinityTerm, Placement, Toleration};
 use crate::version::HeldApi;
-use federate_kubernetes::{Cluster, Taint};
+use federate_kubernetes::{Cluster, Taint, work};
 
 /// The parts of the filters that depend only on the policy, by cluster index.
 pub(crate) struct Eligibility {
@@ -123,6 +123,7 @@ impl Filter {
 /// The first taint of the cluster that keeps objects of this policy away.
 fn intolerable<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c Taint> {
     cluster.taints.iter().find(|taint| {
+        work::charge_items(placement.cluster_tolerations.len());
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !placement.cluster_tolerations.iter().any(|t| tolerates(t, taint))
     })

@@ -35,6 +35,9 @@ const GATES: [(&str, Since, Since, bool); 14] = [
     ("WorkloadAffinity", &[(17, 0)], NEVER, true),
 ];
 
+/// The most findings about gates.
+const MAX_FINDINGS: usize = 100;
+
 impl Behaviour {
     /// The findings about the gates that `federate.yaml` names for a dialect.
     pub(crate) fn gates(&self, repo: &Repo, dialect: &str) -> Vec<Finding> {
@@ -46,7 +49,9 @@ impl Behaviour {
             return vec![repo.invalid_config(&pointer, message)];
         };
         let at = |name: &str| format!("{pointer}/{}", federate_kubernetes::pointer::escape(name));
-        named.iter().filter_map(|(name, value)| self.gate(repo, &at(name), name, value)).collect()
+        // The file is read again for each finding.
+        let findings = named.iter().filter_map(|(name, value)| self.gate(repo, &at(name), name, value));
+        findings.take(MAX_FINDINGS).collect()
     }
 
     fn gate(&self, repo: &Repo, pointer: &str, name: &str, value: &Value) -> Option<Finding> {

@@ -1,14 +1,15 @@
 //! `image` overriders.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::api::{ImageOperation, ImageOverrider};
 use super::pods::Pods;
 use super::{Failure, Patch};
-use federate_kubernetes::ObjectRef;
 use federate_kubernetes::image::{Image, is_digest, is_tag};
+use federate_kubernetes::{ObjectRef, work};
 
 /// The patches of image overriders, by path. Changes of one image accumulate.
 pub(super) fn patches(
@@ -17,9 +18,11 @@ pub(super) fn patches(
     body: &Value,
 ) -> Result<Vec<Patch>, Failure> {
     let mut images: BTreeMap<String, String> = BTreeMap::new();
+    let pods = OnceCell::new();
+    let pods = || pods.get_or_init(|| Pods::read(id, body)).as_ref().map_err(Clone::clone);
     for (number, overrider) in overriders.iter().enumerate() {
         let failure = |message: String| Failure::at(format!("/overriders/image/{number}"), message);
-        for (path, written) in meant(overrider, id, body).map_err(failure)? {
+        for (path, written) in meant(overrider, body, &pods).map_err(failure)? {
             let there = images.entry(path).or_insert(written);
             *there = changed(there, &overrider.operations).map_err(failure)?;
         }
@@ -28,15 +31,22 @@ pub(super) fn patches(
 }
 
 /// The images of an overrider, by path.
-fn meant(overrider: &ImageOverrider, id: &ObjectRef, body: &Value) -> Result<Vec<(String, String)>, String> {
+fn meant<'p>(
+    overrider: &ImageOverrider,
+    body: &Value,
+    pods: &impl Fn() -> Result<&'p Pods, String>,
+) -> Result<Vec<(String, String)>, String> {
     if !overrider.image_path.is_empty() {
         let path = &overrider.image_path;
         let image = at_path(body, path).ok_or_else(|| format!("there is no image at `{path}`"))?;
         return Ok(vec![(path.clone(), image.to_owned())]);
     }
-    let pods = Pods::read(id, body)?;
-    let names = &overrider.container_names;
-    let meant = pods.containers().filter(|(_, c)| names.is_empty() || names.contains(&c.name));
+    let pods = pods()?;
+    let names: BTreeSet<&str> = overrider.container_names.iter().map(String::as_str).collect();
+    let meant = pods.containers().filter(|(_, c)| {
+        work::charge(1);
+        !work::is_exceeded() && (names.is_empty() || names.contains(&*c.name))
+    });
     let image = |c: &k8s_openapi::api::core::v1::Container| c.image.clone().unwrap_or_default();
     Ok(meant.map(|(place, container)| (pods.field(place, "image"), image(container))).collect())
 }

@@ -4,14 +4,18 @@ use serde_json::Value;
 
 use super::api::MapOverrider;
 use super::{Failure, Patch};
-use federate_kubernetes::Labels;
 use federate_kubernetes::object::{at, string_map};
+use federate_kubernetes::{Labels, work};
 
 /// One patch of the whole map with all changes.
 pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) -> Result<Vec<Patch>, Failure> {
     let mut patches = Vec::new();
     let mut map = strings(at(body, &["metadata", field]));
     for (number, overrider) in overriders.iter().enumerate() {
+        work::charge_items(if overrider.operator == "delete" { map.len() } else { overrider.value.len() });
+        if work::is_exceeded() {
+            break;
+        }
         let failure = |message: String| Failure::at(format!("/overriders/{field}/{number}"), message);
         match overrider.operator.as_str() {
             "" | "overwrite" => {

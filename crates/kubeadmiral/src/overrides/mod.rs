@@ -14,7 +14,7 @@ use super::{KubeAdmiralPlane, keys, source};
 use federate_dialect::{OverrideChange, Placed};
 use federate_kubernetes::patch::{self, Operation, Rules};
 use federate_kubernetes::selector::{invalid_key, invalid_value};
-use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef, work};
 
 pub(super) mod api;
 mod image;
@@ -144,6 +144,7 @@ fn applying<'a>(
     let mut applying = Vec::new();
     for (at, policy) in policies.iter().enumerate() {
         for (number, rule) in policy.rules.iter().enumerate() {
+            work::charge(1);
             let targets = rule.target_clusters.as_ref().map_or(Ok(true), |t| targets(t, cluster));
             match targets {
                 Ok(true) => applying.push((at, number)),
@@ -164,6 +165,10 @@ fn applying<'a>(
 }
 
 fn targets(target: &Target, cluster: &Cluster) -> Result<bool, String> {
+    work::charge_items(target.clusters.len() + target.cluster_affinity.len());
+    if work::is_exceeded() {
+        return Ok(false);
+    }
     if !target.clusters.is_empty() && !target.clusters.iter().any(|name| *name == *cluster.name) {
         return Ok(false);
     }
@@ -202,6 +207,9 @@ fn class<'a>(
                 ..failure
             },
         };
+        if work::is_exceeded() {
+            break;
+        }
         let before = body.clone();
         let patches = patches(&policy.rules[*number], &template.id, &body).map_err(failed)?;
         for (patch, pointer) in &patches {

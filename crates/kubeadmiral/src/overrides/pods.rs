@@ -1,6 +1,6 @@
 //! `command`, `args` and `envs` overriders, and the pod spec that typed overriders read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::podspec;
 use super::api::{CommandOverrider, EnvOverrider};
 use super::{Failure, Patch};
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{ObjectRef, work};
 
 /// A workload's typed pod spec, and its path.
 pub(super) struct Pods {
@@ -46,7 +46,10 @@ impl Pods {
     }
 
     fn named(&self, name: &str) -> Option<(ContainerRef, &Container)> {
-        self.containers().find(|(_, container)| container.name == name)
+        self.containers().find(|(_, container)| {
+            work::charge(1);
+            container.name == name
+        })
     }
 
     /// The JSON pointer to a container's field.
@@ -83,11 +86,14 @@ pub(super) fn commands(
 /// The words after one overrider. An empty list becomes `None` when words are removed.
 fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<Option<Vec<String>>, String> {
     let value = overrider.value.as_deref().unwrap_or_default();
+    work::charge_items(words.as_ref().map_or(0, Vec::len) + value.len());
     match overrider.operator.as_str() {
+        _ if work::is_exceeded() => Ok(words),
         "append" if value.is_empty() => Err("the value to append is empty".to_owned()),
         "append" => Ok(Some(words.into_iter().flatten().chain(value.iter().cloned()).collect())),
         "overwrite" => Ok(overrider.value.clone()),
         "delete" => {
+            let value: BTreeSet<&String> = value.iter().collect();
             let left: Vec<String> =
                 words.into_iter().flatten().filter(|word| !value.contains(word)).collect();
             Ok(Some(left).filter(|words| !words.is_empty()))
@@ -122,6 +128,10 @@ fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<
         return Err("the variables to add are empty".to_owned());
     }
     for own in &overrider.value {
+        work::charge_items(variables.as_ref().map_or(0, Vec::len));
+        if work::is_exceeded() {
+            return Ok(());
+        }
         let there = variables.as_deref_mut().unwrap_or_default();
         let known = there.iter().any(|variable| variable.name == own.name);
         match overrider.operator.as_str() {

@@ -14,6 +14,7 @@ use super::envelope::GROUP;
 use federate_dialect::OverrideChange;
 use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::schema::Cursor;
+use federate_kubernetes::work::{charge, charge_value, is_exceeded};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
 pub(crate) mod api;
@@ -24,6 +25,9 @@ use api::{ObjectSelector, OverrideSpec, OverrideType, PlacementScope, Rule};
 pub(crate) use variables::Unresolved;
 
 const OF_CLUSTER: &str = "ClusterResourceOverride";
+
+/// The steps of a rule for a cluster, and of each of its operations, which the key of the cluster's changes has as text.
+const STEPS_OF_RULE: u64 = 10;
 
 /// An override of a repo.
 #[derive(Debug)]
@@ -99,9 +103,13 @@ impl<'a> Override<'a> {
     fn steps(&self, cluster: &Cluster) -> Vec<Step> {
         let mut steps = Vec::new();
         for (rule, written) in self.spec.policy.override_rules.iter().enumerate() {
-            if !written.matches(&cluster.labels) {
+            charge(STEPS_OF_RULE);
+            if is_exceeded() || !written.matches(&cluster.labels) {
                 continue;
             }
+            charge(STEPS_OF_RULE * written.json_patch_overrides.len() as u64);
+            let values = written.json_patch_overrides.iter().filter_map(|operation| operation.value.as_ref());
+            values.for_each(charge_value);
             if written.override_type == OverrideType::Delete {
                 steps.push(Step { rule, op: OverrideOp::Delete });
                 break;

@@ -11,7 +11,7 @@ use super::super::api::{Policy, Toleration};
 use super::super::cluster::ineligible;
 use super::Rejection;
 use crate::failure::Failure;
-use federate_kubernetes::{Cluster, Taint};
+use federate_kubernetes::{Cluster, Taint, work};
 
 /// The filter that refuses each cluster, if one does.
 pub(super) fn eligibility(
@@ -33,6 +33,7 @@ pub(super) fn eligibility(
         if let Some(namespace) = namespace.filter(lacks) {
             return Ok(Some(Rejection::Namespace(namespace.to_owned())));
         }
+        work::charge_items(cluster.taints.len() * policy.tolerations.len());
         let untolerated =
             cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates(by, t)));
         Ok(untolerated.map(|taint| Rejection::Taint(taint.clone())))

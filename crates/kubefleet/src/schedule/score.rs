@@ -3,11 +3,14 @@
 //! Facts: a preference that sorts by a property scales its weight linearly between the least and the greatest
 //! value of the whole fleet, including clusters that cannot be picked. It rounds half away from zero.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::super::affinity::LabelTerm;
 use super::super::api::{Preference, SortOrder};
 use super::super::properties::{Amount, Property};
 use crate::failure::Failure;
-use federate_kubernetes::Cluster;
+use federate_kubernetes::{Cluster, work};
 
 /// The preferences of a policy, ready to score the clusters of a fleet.
 pub(super) struct Preferences<'p> {
@@ -22,8 +25,13 @@ struct Scorer<'p> {
 
 struct Sorter {
     ascending: bool,
+    amounts: Arc<Amounts>,
+}
+
+/// The values of a property.
+struct Amounts {
     /// The value of each cluster.
-    amounts: Vec<Option<Amount>>,
+    of_clusters: Vec<Option<Amount>>,
     /// The least and the greatest value.
     bounds: Option<(Amount, Amount)>,
 }
@@ -31,13 +39,22 @@ struct Sorter {
 impl<'p> Preferences<'p> {
     pub(super) fn new(preferred: &'p [Preference], clusters: &[Cluster]) -> Result<Self, Failure> {
         let weighty = preferred.iter().filter(|p| p.weight != 0);
+        let mut known: BTreeMap<&str, Arc<Amounts>> = BTreeMap::new();
         let terms = weighty.map(|p| {
             let sorter = p.preference.property_sorter.as_ref();
             Ok(Scorer {
                 weight: p.weight,
                 labels: p.preference.label_selector.as_ref().map(LabelTerm::new),
                 sorter: sorter
-                    .map(|s| Sorter::new(&s.name, s.sort_order == SortOrder::Ascending, clusters))
+                    .map(|s| {
+                        let amounts = match known.get(s.name.as_str()) {
+                            Some(amounts) => Arc::clone(amounts),
+                            None => Arc::clone(
+                                known.entry(&s.name).or_insert(Arc::new(Amounts::new(&s.name, clusters)?)),
+                            ),
+                        };
+                        Ok(Sorter { ascending: s.sort_order == SortOrder::Ascending, amounts })
+                    })
                     .transpose()?,
             })
         });
@@ -48,6 +65,7 @@ impl<'p> Preferences<'p> {
     pub(super) fn score(&self, index: usize, cluster: &Cluster) -> Result<i64, Failure> {
         let mut sum = 0_i64;
         for term in &self.terms {
+            work::charge(1);
             if let Some(labels) = &term.labels
                 && !labels.matches(&cluster.labels)?
             {
@@ -60,18 +78,22 @@ impl<'p> Preferences<'p> {
     }
 }
 
-impl Sorter {
-    fn new(name: &str, ascending: bool, clusters: &[Cluster]) -> Result<Self, Failure> {
+impl Amounts {
+    fn new(name: &str, clusters: &[Cluster]) -> Result<Self, Failure> {
         let property = Property::named(name);
-        let amounts = clusters.iter().map(|c| property.of(c)).collect::<Result<Vec<_>, _>>()?;
-        let all = || amounts.iter().flatten().copied();
+        work::charge(clusters.len() as u64);
+        let of_clusters = clusters.iter().map(|c| property.of(c)).collect::<Result<Vec<_>, _>>()?;
+        let all = || of_clusters.iter().flatten().copied();
         let least = all().min_by_key(|a| a.exact);
         let greatest = all().max_by_key(|a| a.exact);
-        Ok(Self { ascending, bounds: least.zip(greatest), amounts })
+        Ok(Self { bounds: least.zip(greatest), of_clusters })
     }
+}
 
+impl Sorter {
     fn points(&self, index: usize, weight: i64) -> i64 {
-        let (Some(Some(amount)), Some((least, greatest))) = (self.amounts.get(index), &self.bounds) else {
+        let Amounts { of_clusters, bounds } = &*self.amounts;
+        let (Some(Some(amount)), Some((least, greatest))) = (of_clusters.get(index), bounds) else {
             return 0;
         };
         if least.exact == greatest.exact {

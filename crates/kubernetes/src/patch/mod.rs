@@ -8,6 +8,10 @@
 use serde_json::Value;
 
 use crate::pointer::{escape, unescape};
+use crate::work;
+
+/// The steps of an operation, besides those of its value and of the items that it moves.
+const STEPS_OF_OPERATION: u64 = 10;
 
 /// Why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +42,9 @@ pub enum Error {
     /// A `test` found another value.
     #[error("the value at `{0}` differs from the value in the test")]
     Test(String),
+    /// The decision has taken more work than it may.
+    #[error("it takes too much work")]
+    TooMuchWork,
     /// The whole document cannot be added.
     #[error("an empty path means the whole document, which can only be replaced")]
     Whole,
@@ -110,6 +117,11 @@ pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error
 /// Applies one operation by other rules.
 pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     let path = operation.path;
+    work::charge(STEPS_OF_OPERATION);
+    operation.value.iter().for_each(|value| work::charge_value(value));
+    if work::is_exceeded() {
+        return Err(Error::TooMuchWork);
+    }
     let tokens = tokens(path)?;
     let lenient = rules == Rules::Lenient;
     let value = || operation.value.cloned().unwrap_or_default();
@@ -175,6 +187,7 @@ fn add(parent: &mut Value, token: &str, value: Value, path: &str) -> Result<(), 
         Value::Array(items) => {
             let at = if token == "-" { Some(items.len()) } else { position(token, items.len() + 1) };
             let at = at.ok_or_else(|| index_error(token, path, items.len()))?;
+            work::charge_items(items.len() - at);
             items.insert(at, value);
             Ok(())
         }
@@ -184,9 +197,13 @@ fn add(parent: &mut Value, token: &str, value: Value, path: &str) -> Result<(), 
 
 fn remove(parent: &mut Value, token: &str, path: &str) -> Result<(), Error> {
     let removed = match parent {
-        Value::Object(map) => map.shift_remove(token).is_some(),
+        Value::Object(map) => {
+            work::charge_items(map.len());
+            map.shift_remove(token).is_some()
+        }
         Value::Array(items) => {
             let at = position(token, items.len()).ok_or_else(|| index_error(token, path, items.len()))?;
+            work::charge_items(items.len());
             items.remove(at);
             true
         }
@@ -216,6 +233,7 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<String>) {
+    work::charge(1);
     let length = path.len();
     let mut down = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
         path.push('/');
