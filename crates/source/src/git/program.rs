@@ -210,11 +210,11 @@ impl GitLimits {
 
     /// What a call that failed has exceeded.
     fn exceeded(self, status: ExitStatus, said: &str) -> Option<String> {
-        let too_large_file = format!("died of signal {}", Signal::XFSZ.as_raw());
-        if status.signal() == Some(Signal::XFSZ.as_raw())
-            || said.contains(&too_large_file)
-            || said.contains("File too large")
-        {
+        let signal = Signal::XFSZ.as_raw();
+        // A shell says by its exit code that a signal has ended its child.
+        let is_ended = status.signal() == Some(signal) || status.code() == Some(128 + signal);
+        let too_large = [format!("died of signal {signal}"), "File too large".to_owned()];
+        if is_ended || too_large.iter().any(|text| said.contains(text)) {
             return Some(format!("write a file of more than {} MiB", self.file >> 20));
         }
         let no_memory =
