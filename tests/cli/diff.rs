@@ -161,6 +161,55 @@ It is not known whether there is room in `m2`: neither the inventory nor a snaps
     );
 }
 
+/// Karmada deletes a Cluster that leaves the repo, and moves its replicas first.
+#[test]
+fn a_cluster_of_karmada_that_leaves() {
+    let sandbox = web();
+    let (m1, _) = crate::sandbox::CLUSTERS.split_once("---").unwrap();
+    sandbox.write("clusters.yaml", m1);
+    let ran = sandbox.run("diff --from main").code(1);
+    let text = "\
+main → work tree: 1 object moved; 1 manifest changed, 1 removed in 2 clusters; 1 cluster leaves
+
+Clusters
+  - m2
+
+Left behind in clusters that leave the inventory
+  - m2: Deployment shop/web
+
+Publishing this is refused: 1 of the 2 objects would go, and more than 30 % at once may be a mistake; cluster m2 would lose everything; --prune-limit 100 confirms it
+
+Placement changes
+  ~ Deployment shop/web moved, 2 of 4 replicas
+      2 → 4            m1
+      2 → –            m2
+      by PropagationPolicy shop/web
+
+Manifest changes
+  not shown: 1 changed manifest in which only replicas differ
+";
+    assert!(ran.out.starts_with(text), "{}", ran.out);
+}
+
+/// The first claim of Karmada outlives its policy: the object stays, and is not scheduled any more.
+#[test]
+fn an_object_of_karmada_whose_policy_is_removed() {
+    let sandbox = web();
+    sandbox.write("policy.yaml", "");
+    let ran = sandbox.run("diff --from main").code(1);
+    let text = "\
+main → work tree: decisions differ, manifests do not
+
+Placement changes
+  ~ Deployment shop/web placed by another policy, 4 replicas
+      by PropagationPolicy shop/web
+
+New findings
+  warning[unclaimed] Deployment shop/web stays on m1, m2, although no policy selects it: PropagationPolicy shop/web, which placed it, is not in the repo any more. Karmada removes nothing then, and does not schedule it any more (web.yaml:4)
+";
+    assert_eq!(ran.out, text);
+}
+
 #[test]
 fn a_template_that_changes() {
     let sandbox = web();

@@ -155,6 +155,30 @@ fn karmada_moves_what_a_removed_cluster_ran() {
     let events: Vec<&serde_json::Value> =
         json["timeline"].as_array().unwrap().iter().flat_map(|s| s["events"].as_array().unwrap()).collect();
     assert_eq!(events, [&json!("m1 is being removed"), &json!("m1 has left")]);
+    let text = "today → remove m1: 1 object moved; 1 cluster leaves
+
+Clusters
+  - m1
+
+Placement changes
+  ~ Deployment shop/web moved, 2 of 4 replicas
+      2 → –            m1
+      2 → 4            m2
+      by PropagationPolicy shop/web
+
+Timeline
+  t+0s     m1 is being removed
+           1 object moved, 2 replicas lost, 2 replicas regained
+  t+0s     m1 has left
+           nothing more moves
+
+Replicas
+OBJECT               LOST  REGAINED  LEFT
+Deployment shop/web     2         2     4
+
+2 replicas lost, 2 regained, 0 missing
+";
+    assert_eq!(karmada("").run("whatif --remove m1").code(1).out, text);
 }
 
 #[test]
