@@ -10,6 +10,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
+    // Before any thread starts.
+    if let Some(code) = federate_builder::confinement::run_if_asked() {
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
     federate::cli::exit_on_panic();
     // It fails only if the pool exists already.
     let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();

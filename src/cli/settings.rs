@@ -6,7 +6,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
@@ -17,6 +17,7 @@ use super::revision::{Opened, RevisionArgs};
 use super::selection::{SelectedSource, SelectionArgs};
 use super::stored::{SnapshotArgs, within};
 use super::{Exit, Fault, complete, progress, say, use_color};
+use federate_builder::{Cache, ProgramPaths, Programs};
 use federate_control_planes::DIALECTS;
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
@@ -24,6 +25,7 @@ use federate_engine::previous;
 use federate_engine::snapshot::Stored;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
+use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
 use federate_report::{clusters, findings};
@@ -317,6 +319,7 @@ impl RepoArgs {
                 .snapshot
                 .folder_in(&self.repo)
                 .or_else(|| within(&self.repo, self.observed.as_deref()?)),
+            builder: Some(builder()),
             ..Options::new(DIALECTS)
         };
         let session = Session::open(selected.source, options);
@@ -500,4 +503,14 @@ impl RepoArgs {
 /// `Exit::Error` if there is an error, `Exit::Clean` otherwise.
 pub(super) fn outcome(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
+}
+
+/// Builds kustomizations and charts with the programs of this machine. What one session has built, others take.
+pub(super) fn builder() -> Arc<dyn Builder> {
+    static PROGRAMS: OnceLock<Arc<Programs>> = OnceLock::new();
+    let programs = PROGRAMS.get_or_init(|| {
+        let confiner = std::env::current_exe().ok();
+        Arc::new(Programs::new(ProgramPaths::from_environment(), Cache::from_environment(), confiner))
+    });
+    programs.clone()
 }

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
-use super::settings::Format;
+use super::settings::{Format, builder};
 use super::{Exit, Fault, print, print_value, say, use_color};
 use federate_control_planes::DIALECTS;
 use federate_report::findings;
@@ -132,6 +132,7 @@ impl Sync {
         let state = StateFolder::open(state).map_err(failed)?;
         let env = Environment {
             dialects: DIALECTS,
+            builder: Some(builder()),
             world: &Files(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,

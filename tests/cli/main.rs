@@ -13,6 +13,7 @@ mod git_http;
 mod sandbox;
 
 mod adoption;
+mod builds;
 mod check;
 mod clusters;
 mod commit;

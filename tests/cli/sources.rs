@@ -126,7 +126,8 @@ fn a_folder_that_no_policy_selects_stops_nothing() {
     assert_eq!(ran.err.matches("warning[helm-chart]").count(), 1, "{}", ran.err);
     assert!(ran.err.contains("its 2 objects are not templates, and no policy selects them"), "{}", ran.err);
     assert!(
-        ran.err.contains("helm template --no-hooks product product > rendered/product.yaml"),
+        ran.err
+            .contains("`sources: [{chart: product, release: product, namespace: default}]` in federate.yaml"),
         "{}",
         ran.err
     );

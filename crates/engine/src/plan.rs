@@ -92,6 +92,7 @@ impl Engine<'_> {
         }
         // The sort is stable: rows of one object stay in the order of the dialects.
         placements.par_sort_by(|a, b| a.object.cmp(&b.object));
+        placements.par_iter_mut().for_each(|row| self.leave_out_clusters(row));
         let (mut placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
         let mut unmatched = self.unmatched(&placements, &findings);
@@ -190,6 +191,18 @@ impl Engine<'_> {
         let mut decided = plane.decide(&subject.object, self.previous);
         decided.placements.iter_mut().for_each(|row| self.share(row));
         decided
+    }
+
+    /// Leaves out the clusters for which a chart or a kustomization does not build the object.
+    fn leave_out_clusters(&self, row: &mut Placement) {
+        let template = self.repo.template(&row.object);
+        let Some(bodies) = template.and_then(|template| template.per_cluster.as_ref()) else { return };
+        let is_built =
+            |name: &str| bodies.contains_key(name) || self.clusters.iter().all(|one| *one.name != *name);
+        if !row.clusters.iter().all(|placed| is_built(&placed.name)) {
+            row.clusters = row.clusters.iter().filter(|placed| is_built(&placed.name)).cloned().collect();
+            self.share(row);
+        }
     }
 
     fn share(&self, row: &mut Placement) {

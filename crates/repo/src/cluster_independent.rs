@@ -1,11 +1,13 @@
 //! Checks that fields that affect placement are the same for every cluster, because an object is placed only
 //! once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::sort::ClaimTable;
+use super::sources::BuiltVariant;
 use super::{Claims, Template};
 use federate_kubernetes::kinds::is_known;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
@@ -110,12 +112,85 @@ fn per_cluster(
             return Err(Box::new(missing(object, first, other)));
         };
         if let Some(difference) = difference(&facts, &placement_fields(&own.body, claims)) {
-            return Err(Box::new(differs(object, first, other, &difference)));
+            return Err(Box::new(differs(object, name(first), name(other), &difference)));
         }
         let own = if own.body == object.body { object } else { own };
         bodies.extend(other.clusters.iter().map(|c| (c.clone(), own.clone())));
     }
     Ok(bodies)
+}
+
+/// What was built for each cluster.
+#[derive(Default)]
+pub(crate) struct CombinedBuilds {
+    /// What decides placement, and what is the same for all clusters.
+    pub(crate) objects: Vec<Object>,
+    /// The templates that differ, or that only some clusters receive.
+    pub(crate) per_cluster: Vec<Template>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// The body of an object for some clusters.
+type ClusterBody = (Vec<ClusterName>, Arc<Object>);
+
+/// Combines what was built for all clusters. Unlike `*.j2` templates, an object may be missing for some clusters, which do not
+/// receive it then; and policies may be among them, if they are the same for all clusters that have them.
+pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>) -> CombinedBuilds {
+    let mut combined = CombinedBuilds::default();
+    let count = variants.len();
+    let mut bodies: BTreeMap<ObjectRef, Vec<ClusterBody>> = BTreeMap::new();
+    for BuiltVariant { clusters, objects } in variants {
+        let mut known = BTreeSet::new();
+        for object in objects {
+            if known.insert(object.id.clone()) {
+                let all = bodies.entry(object.id.clone()).or_default();
+                all.push((clusters.clone(), Arc::new(object)));
+            } else {
+                let message = format!("one build contains {} twice", object.id);
+                let help = "remove one of the two from the chart or the kustomization";
+                combined.findings.push(Finding::error("duplicate-object", &object, message).help(help));
+            }
+        }
+    }
+    for mut variants in bodies.into_values() {
+        let Some((clusters, object)) = variants.first().cloned() else { continue };
+        let differs_in = |other: &Object| {
+            let is_claimed = claims.role(&object).is_some();
+            if is_claimed {
+                return difference(&object.body, &other.body);
+            }
+            difference(
+                &placement_fields(&object.body, claims.claims),
+                &placement_fields(&other.body, claims.claims),
+            )
+        };
+        let name = |clusters: &[ClusterName]| clusters.first().map_or_else(String::new, ToString::to_string);
+        let found = variants.iter().find_map(|(others, other)| Some((name(others), differs_in(other)?)));
+        if let Some((other, found)) = found {
+            combined.findings.push(differs(&object, &name(&clusters), &other, &found));
+            continue;
+        }
+        let is_equal = variants.iter().all(|(_, other)| other.body == object.body);
+        if claims.role(&object).is_some() || (is_equal && variants.len() == count) {
+            combined.objects.push(Object::clone(&object));
+            continue;
+        }
+        // Equal bodies are shared.
+        for index in 1..variants.len() {
+            let (before, rest) = variants.split_at_mut(index);
+            if let Some((_, own)) = rest.first_mut()
+                && let Some((_, same)) = before.iter().find(|(_, one)| one.body == own.body)
+            {
+                *own = same.clone();
+            }
+        }
+        let per_cluster = variants.into_iter().flat_map(|(clusters, object)| {
+            clusters.into_iter().map(move |cluster| (cluster, object.clone()))
+        });
+        let per_cluster = Some(per_cluster.collect());
+        combined.per_cluster.push(Template { object: Object::clone(&object), per_cluster });
+    }
+    combined
 }
 
 /// A difference of two values.
@@ -147,7 +222,7 @@ fn name(variant: &Variant) -> &str {
     variant.clusters.first().map_or("", |name| name)
 }
 
-fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -> Finding {
+fn differs(object: &Object, a: &str, b: &str, difference: &Difference) -> Finding {
     // Values of unknown kinds could be secret.
     let harmless = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
     let show = |value: &Option<Value>, name: &str| match value {
@@ -161,9 +236,9 @@ fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -
         difference.pointer,
         object.id,
         show(&difference.a, "one"),
-        name(a),
+        a,
         show(&difference.b, "another"),
-        name(b),
+        b,
     );
     Finding::error("template-differs", object, message)
         .at(difference.pointer.as_str())

@@ -15,6 +15,13 @@ use federate_yaml::Position;
 
 use super::source::File;
 
+mod sources;
+
+pub use sources::{
+    CLUSTER, ClusterChoice, ClusterValues, Hooks, LoadRestrictor, NoKeys, PerCluster, SourceConfig,
+    SourceKind, SourcePath, is_release_name,
+};
+
 /// The name of the file, at the repo's root.
 pub const FILE: &str = "federate.yaml";
 
@@ -61,6 +68,9 @@ pub struct Config {
     /// (`Keep`, as Karmada does, the default) or removed (`Remove`); for KubeFleet `enableWebhook: false` where the hub agent
     /// runs without its webhooks, so that only schemas refuse objects.
     pub dialects: BTreeMap<String, Map<String, Value>>,
+    /// What kustomize and Helm build from files of the repo. Kustomizations that no other names are built without being
+    /// listed here, charts are not.
+    pub sources: Vec<SourceConfig>,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,
 }

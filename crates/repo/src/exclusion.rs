@@ -124,7 +124,8 @@ fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Fi
         );
         (
             message,
-            "Argo CD runs them as hooks if it reads the output; otherwise build without them (`helm template --no-hooks`)",
+            "Argo CD runs them as hooks if it reads the output; otherwise build without them (`hooks: drop` of the source in \
+             federate.yaml, or `helm template --no-hooks`)",
         )
     };
     let finding = Finding::in_file(Severity::Warning, "hook", &first.origin.file, None, message).help(help);

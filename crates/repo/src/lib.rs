@@ -1,8 +1,9 @@
 //! A repo: the files of a folder or revision, parsed into objects and sorted into cluster inventory, other
 //! objects of dialects, and templates.
 //!
-//! [`load`] reads what is the same for all clusters. With the inventory in it, [`Loaded::expand`] renders the
-//! `*.j2` files for each cluster and completes the [`Repo`].
+//! [`read_files`] reads and parses files. What programs build of them ([`build_sources`]) is added by
+//! [`RepoFiles::assemble`], which gives what is the same for all clusters. With the inventory in it, [`Loaded::expand`] renders
+//! the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use federate_yaml::{Position, Positions};
 
+pub mod build;
 mod cluster_independent;
 pub mod config;
 pub mod duplicates;
@@ -27,6 +29,7 @@ mod scope;
 mod selection;
 mod sort;
 pub mod source;
+mod sources;
 mod template;
 pub mod template_syntax;
 pub mod update;
@@ -38,14 +41,16 @@ pub use config::Config;
 pub use duplicates::Duplicate;
 pub use live::{live, objects_of};
 pub use ownership::{BuildRoot, BuildTool};
-pub use selection::{ConfigChoice, InvalidPath, ReadOptions, normalize_path};
+pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
 pub use source::{EmptySource, File, Source};
+pub use sources::{Builds, RenamedObject, build_sources};
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
 use exclusion::{ExcludedObject, Exclusion};
 use ownership::{FileUse, OwnedObjects, Ownership};
 use sort::Sorted;
+use sources::BuiltVariant;
 use template_syntax::{TemplateSyntax, UNKNOWN_NAME};
 
 /// The role of an object in a dialect.
@@ -208,6 +213,10 @@ pub struct Repo {
     pub ownership: Ownership,
     /// Hooks and local objects.
     pub excluded: Vec<ExcludedObject>,
+    /// The files that programs have built objects from, and the folders of all sources.
+    pub build_inputs: BTreeSet<String>,
+    /// The objects whose names builds change.
+    pub renamed: BTreeSet<RenamedObject>,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -219,12 +228,31 @@ pub struct Loaded<'a> {
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
+    /// What was built for each cluster, completed by what is the same for all.
+    per_cluster: Vec<Template>,
     scopes: Scopes,
     claims: sort::ClaimTable<'a>,
 }
 
+/// The files of a repo, parsed, before anything is built from them.
+pub struct RepoFiles {
+    pub(crate) config: Config,
+    config_path: Option<Arc<str>>,
+    findings: Vec<Finding>,
+    plain: Vec<File>,
+    contents: Vec<load::Contents>,
+    jinja: Vec<File>,
+    pub(crate) ownership: Ownership,
+    pub(crate) texts: BTreeMap<Arc<str>, Arc<[u8]>>,
+}
+
 /// Loads a repo. `claims` knows the kinds of dialects. Errors are in the repo's findings.
 pub fn load<'a>(source: &dyn Source, options: &ReadOptions, claims: &'a dyn Claims) -> Loaded<'a> {
+    read_files(source, options).assemble(Builds::default(), claims)
+}
+
+/// Reads the files of a repo.
+pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
     let mut findings = Vec::new();
     let config_file = selection::read_config(source, options).unwrap_or_else(|finding| {
         findings.push(finding);
@@ -240,78 +268,235 @@ pub fn load<'a>(source: &dyn Source, options: &ReadOptions, claims: &'a dyn Clai
     findings.extend(bad_patterns);
     let (files, unread) = walk::read(source, &selection);
     findings.extend(unread);
-    let mut loaded = load_bytes(files, config, claims);
-    loaded.repo.texts.extend(config_file.map(|file| (file.path, file.bytes)));
-    loaded.repo.config_path = config_path;
-    loaded.repo.report(findings);
-    loaded
+    let mut files = RepoFiles::new(files, config);
+    files.texts.extend(config_file.map(|file| (file.path, file.bytes)));
+    files.config_path = config_path;
+    files.findings = findings;
+    files
 }
 
 /// Loads a repo from files in memory, in any order.
-pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
-    files.par_sort_by(|a, b| a.path.cmp(&b.path));
-    let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
-    let (jinja, plain): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
-    let ownership = Ownership::find(&plain);
-    let read = |file: &File| load::read_repo_file(file, ownership.file_use(&file.path));
-    let contents: Vec<_> = plain.par_iter().map(read).collect();
-    let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
-    let mut findings = other_tools::report(&plain);
-    let mut unread = Vec::new();
-    for (file, mut read) in plain.iter().zip(contents) {
-        objects.append(&mut read.objects);
-        let is_owned = ownership.file_use(&file.path) != FileUse::Plain;
-        if read.template.is_some() || (is_owned && !read.findings.is_empty()) {
-            unread.push(UnreadFile { file: file.clone(), syntax: read.template, findings: read.findings });
-        } else {
-            findings.append(&mut read.findings);
+pub fn load_bytes(files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
+    RepoFiles::new(files, config).assemble(Builds::default(), claims)
+}
+
+impl RepoFiles {
+    fn new(mut files: Vec<File>, config: Config) -> Self {
+        files.par_sort_by(|a, b| a.path.cmp(&b.path));
+        let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
+        let (jinja, plain): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
+        let ownership = Ownership::find(&plain);
+        let read = |file: &File| load::read_repo_file(file, ownership.file_use(&file.path));
+        let contents = plain.par_iter().map(read).collect();
+        Self { config, config_path: None, findings: Vec::new(), plain, contents, jinja, ownership, texts }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether the repo has anything that programs build.
+    pub fn has_sources(&self) -> bool {
+        !self.config.sources.is_empty() || !self.ownership.list_roots().is_empty()
+    }
+
+    /// The objects in the files as they are written, except for templates of engines.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.contents.iter().flat_map(|contents| &contents.objects)
+    }
+
+    /// A repo with only these objects, which dialects claim, and the settings: enough to read the inventory.
+    pub fn inventory_repo(&self, objects: Vec<Object>, claims: &dyn Claims) -> Repo {
+        let table = sort::ClaimTable::new(claims, [].iter());
+        let scopes = Scopes::of(objects.iter(), claims);
+        let mut objects = objects;
+        for object in &mut objects {
+            scopes.apply(object, claims);
+        }
+        let Sorted { claimed, .. } = sort::sort(objects, &table);
+        Repo {
+            config: self.config.clone(),
+            config_path: self.config_path.clone(),
+            claimed,
+            ..Repo::default()
         }
     }
-    let scopes = Scopes::of(objects.iter(), claims);
-    let assumed: BTreeSet<ObjectRef> = objects
-        .par_iter_mut()
-        .filter_map(|object| {
-            (scopes.apply(object, claims) == ScopeSource::Assumed).then(|| object.id.clone())
-        })
-        .collect();
-    let claims = sort::ClaimTable::new(claims, objects.iter());
-    let mut owned = separate_owned(&mut objects, &ownership, &claims);
-    let mut templates_of_engines = EngineTemplates::default();
-    for file in unread {
-        let name = ownership.chart_name(&file.file.path).unwrap_or(UNKNOWN_NAME);
-        let outlines = file.outline_objects(name, &scopes, claims.claims);
-        let (policies, rest) = separate_policies(outlines, &claims);
-        match (file.syntax, ownership.file_use(&file.file.path)) {
-            (Some(syntax), FileUse::Plain) => templates_of_engines.add(&file.file, syntax, rest, &policies),
-            (syntax, _) => {
-                if syntax.is_none() && !policies.is_empty() {
-                    findings.extend(file.findings);
-                }
-                owned.unread.extend(policies.into_iter().filter(|_| syntax.is_some()));
-                owned.objects.extend(rest);
+
+    /// The position of a value in the configuration.
+    pub(crate) fn locate_config(&self, pointer: &str) -> Option<Position> {
+        let file = self.config_path.as_deref().unwrap_or(config::FILE);
+        self.texts.get(file).and_then(|text| federate_yaml::locate(text, 0, pointer))
+    }
+
+    /// The position of a text below a value in the configuration, or that of the value.
+    pub(crate) fn locate_text(&self, pointer: &str, text: &str) -> Option<Position> {
+        let file = self.config_path.as_deref().unwrap_or(config::FILE);
+        let start = self.locate_config(pointer)?;
+        let config = String::from_utf8_lossy(self.texts.get(file)?);
+        let mut found = (1..).zip(config.lines()).skip_while(|(line, _)| *line < start.line);
+        let found = found.find_map(|(line, content)| Some((line, content.find(text)?)));
+        let position = found.and_then(|(line, at): (u32, usize)| {
+            Some(Position { line, column: u32::try_from(at).ok()? + 1 })
+        });
+        Some(position.unwrap_or(start))
+    }
+
+    /// A finding about the configuration.
+    pub(crate) fn config_finding(
+        &self,
+        code: &'static str,
+        at: Option<Position>,
+        pointer: &str,
+        message: &str,
+        help: Option<String>,
+    ) -> Finding {
+        let file: Arc<str> = self.config_path.clone().unwrap_or_else(|| config::FILE.into());
+        let finding = Finding::in_file(Severity::Error, code, &file, at, message).at(pointer);
+        Finding { help, ..finding }
+    }
+
+    /// An error in the configuration.
+    pub(crate) fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
+        let message = format!("invalid configuration: {message}");
+        self.config_finding("invalid-config", self.locate_config(pointer), pointer, &message, None)
+    }
+
+    /// Sorts what was read and what was built from it into a repo.
+    pub fn assemble(self, builds: Builds, claims: &dyn Claims) -> Loaded<'_> {
+        let Self { config, config_path, findings: mut unreadable, plain, contents, jinja, ownership, texts } =
+            self;
+        let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
+        let mut findings = other_tools::report(&plain);
+        let mut unread = Vec::new();
+        let all = plain.iter().zip(contents);
+        for (file, mut read) in all.filter(|(file, _)| !builds.inputs.contains(&*file.path)) {
+            objects.append(&mut read.objects);
+            let is_owned = ownership.file_use(&file.path) != FileUse::Plain;
+            if read.template.is_some() || (is_owned && !read.findings.is_empty()) {
+                unread.push(UnreadFile {
+                    file: file.clone(),
+                    syntax: read.template,
+                    findings: read.findings,
+                });
+            } else {
+                findings.append(&mut read.findings);
             }
         }
+        let scopes = Scopes::of(objects.iter().chain(builds.objects()), claims);
+        let mut assumed: BTreeSet<ObjectRef> = objects
+            .par_iter_mut()
+            .filter_map(|object| {
+                (scopes.apply(object, claims) == ScopeSource::Assumed).then(|| object.id.clone())
+            })
+            .collect();
+        let claims = sort::ClaimTable::new(claims, objects.iter().chain(builds.objects()));
+        let mut owned = separate_owned(&mut objects, &ownership, &claims);
+        let mut templates_of_engines = EngineTemplates::default();
+        for file in unread {
+            let name = ownership.chart_name(&file.file.path).unwrap_or(UNKNOWN_NAME);
+            let outlines = file.outline_objects(name, &scopes, claims.claims);
+            let (policies, rest) = separate_policies(outlines, &claims);
+            match (file.syntax, ownership.file_use(&file.file.path)) {
+                (Some(syntax), FileUse::Plain) => {
+                    templates_of_engines.add(&file.file, syntax, rest, &policies);
+                }
+                (syntax, _) => {
+                    if syntax.is_none() && !policies.is_empty() {
+                        findings.extend(file.findings);
+                    }
+                    owned.unread.extend(policies.into_iter().filter(|_| syntax.is_some()));
+                    owned.objects.extend(rest);
+                }
+            }
+        }
+        let mut roots = ownership.build(owned);
+        let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed } =
+            builds.into_objects(&scopes, &claims, &mut assumed, &mut roots);
+        objects.extend(built);
+        findings.extend(wrong);
+        let Sorted { claimed, templates, duplicates, excluded, findings: wrong } =
+            sort::sort(objects, &claims);
+        findings.extend(wrong);
+        roots.extend(templates_of_engines.into_builds());
+        let mut repo = Repo {
+            config,
+            config_path,
+            claimed,
+            templates,
+            builds: roots,
+            duplicates,
+            findings: Vec::new(),
+            assumed_namespaced: assumed,
+            ownership,
+            excluded,
+            build_inputs,
+            renamed,
+            texts,
+        };
+        findings.append(&mut unreadable);
+        repo.report(findings);
+        Loaded { repo, jinja, per_cluster, scopes, claims }
     }
-    let Sorted { claimed, templates, duplicates, excluded, findings: wrong } = sort::sort(objects, &claims);
-    findings.extend(wrong);
-    let mut builds = ownership.build(owned);
-    builds.extend(templates_of_engines.into_builds());
-    let mut repo = Repo {
-        config,
-        config_path: None,
-        claimed,
-        templates,
-        builds,
-        duplicates,
-        findings: Vec::new(),
-        assumed_namespaced: assumed,
-        ownership,
-        excluded,
-        texts,
-    };
-    repo.report(findings);
-    Loaded { repo, jinja, scopes, claims }
+}
+
+/// What was built, with scopes applied.
+struct BuiltObjects {
+    /// The objects that are the same for all clusters, and policies.
+    objects: Vec<Object>,
+    /// The templates that differ between clusters.
+    per_cluster: Vec<Template>,
+    findings: Vec<Finding>,
+    /// The files that were built from, and the folders of all sources.
+    build_inputs: BTreeSet<String>,
+    renamed: BTreeSet<RenamedObject>,
+}
+
+impl Builds {
+    fn objects(&self) -> impl Iterator<Item = &Object> + Clone {
+        let variants = self.sources.iter().filter_map(|source| source.result.as_ref().ok()).flatten();
+        variants.flat_map(|variant: &BuiltVariant| &variant.objects)
+    }
+
+    /// Applies scopes to what was built, and combines what was built for each cluster. `roots` keep what was not built.
+    fn into_objects(
+        self,
+        scopes: &Scopes,
+        claims: &sort::ClaimTable<'_>,
+        assumed: &mut BTreeSet<ObjectRef>,
+        roots: &mut Vec<BuildRoot>,
+    ) -> BuiltObjects {
+        ownership::settle_roots(roots, &self);
+        let mut all = BuiltObjects {
+            objects: Vec::new(),
+            per_cluster: Vec::new(),
+            findings: self.findings,
+            build_inputs: self.inputs,
+            renamed: self.renamed,
+        };
+        for source in self.sources {
+            all.build_inputs.insert(source.path);
+            let Ok(mut variants) = source.result else { continue };
+            for object in variants.iter_mut().flat_map(|variant| &mut variant.objects) {
+                if let Some(namespace) = source.namespace.as_deref() {
+                    scopes.apply_default(object, namespace, claims.claims);
+                }
+                if scopes.apply(object, claims.claims) == ScopeSource::Assumed {
+                    assumed.insert(object.id.clone());
+                }
+            }
+            if variants.len() == 1 {
+                all.objects.extend(variants.into_iter().flat_map(|variant| variant.objects));
+                continue;
+            }
+            let combined = cluster_independent::combine_built(variants, claims);
+            all.objects.extend(combined.objects);
+            all.per_cluster.extend(combined.per_cluster);
+            all.findings.extend(combined.findings);
+        }
+        all
+    }
 }
 
 /// A file whose text is not read as YAML.
@@ -409,7 +594,13 @@ impl Loaded<'_> {
     }
 
     fn expand_templates(self, clusters: &[Cluster]) -> Repo {
-        let Self { mut repo, mut jinja, scopes, claims } = self;
+        let Self { mut repo, mut jinja, per_cluster, scopes, claims } = self;
+        for template in per_cluster {
+            let exclusion = Exclusion::of_object(&template.object);
+            let never = exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
+            repo.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
+            repo.templates.extend((!never).then_some(template));
+        }
         if clusters.is_empty() {
             let (others, ours): (Vec<_>, Vec<_>) = jinja.into_iter().partition(is_for_another_program);
             repo.add_jinja_of_others(&others, &scopes, &claims);

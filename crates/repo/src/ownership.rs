@@ -10,7 +10,9 @@ use std::sync::Arc;
 use federate_kubernetes::{Object, ObjectRef};
 
 use crate::Claimed;
+use crate::build::BuildError;
 use crate::source::File;
+use crate::sources::Builds;
 use crate::template_syntax::TemplateEngine;
 
 mod chart;
@@ -64,6 +66,12 @@ pub struct BuildRoot {
     pub changed: Vec<ObjectRef>,
     /// Policies and clusters that cannot be read, because they are in templates.
     pub unread: Vec<ObjectRef>,
+    /// Whether the tool has built it: what is left in it is not part of the build.
+    pub is_built: bool,
+    /// Why the tool could not build it, if it was tried.
+    pub failure: Option<BuildError>,
+    /// The folders of all kustomizations that build the same objects; none if it is the only one.
+    pub alternatives: Vec<String>,
 }
 
 impl BuildRoot {
@@ -82,6 +90,9 @@ impl BuildRoot {
             unknown: None,
             changed: Vec::new(),
             unread: Vec::new(),
+            is_built: false,
+            failure: None,
+            alternatives: Vec::new(),
         }
     }
 
@@ -184,6 +195,16 @@ impl Ownership {
                 kustomization.unknown = kustomization.unknown.or(Some("it lists what is not in the repo"));
             }
         }
+    }
+
+    /// The folders of the kustomizations that no other one refers to, without components.
+    pub(crate) fn list_roots(&self) -> Vec<&str> {
+        let referred: BTreeSet<usize> =
+            self.kustomizations.iter().flat_map(|kustomization| self.children(kustomization)).collect();
+        let all = self.kustomizations.iter().enumerate();
+        all.filter(|(index, one)| !referred.contains(index) && !one.is_component)
+            .map(|(_, one)| one.folder.as_str())
+            .collect()
     }
 
     /// Whether nothing is owned.
@@ -460,6 +481,36 @@ impl Ownership {
             }
         }
         root_of
+    }
+}
+
+/// Takes what was built out of the roots, and notes why the others were not built.
+pub(crate) fn settle_roots(roots: &mut Vec<BuildRoot>, builds: &Builds) {
+    for root in roots.iter_mut().filter(|root| root.tool != BuildTool::Helm) {
+        match builds.find_source(&root.folder).map(|source| &source.result) {
+            Some(Err(error)) => root.failure = Some(error.clone()),
+            None if !builds.inputs.contains(&*root.file) => {}
+            _ => {
+                root.is_built = true;
+                root.unknown = None;
+                root.objects.clear();
+                root.bundles.clear();
+                root.changed.clear();
+                root.unread.clear();
+            }
+        }
+    }
+    // What `federate.yaml` names is reported there.
+    let is_chart = |folder: &str| builds.find_source(folder).is_some_and(|source| source.is_chart);
+    roots.retain(|root| !root.is_empty() && (root.tool != BuildTool::Helm || !is_chart(&root.folder)));
+    for ambiguous in &builds.ambiguous {
+        let Some(first) = ambiguous.folders.first() else { continue };
+        let known = roots.iter().find(|root| root.folder == *first).map(|root| root.file.clone());
+        let file = known.unwrap_or_else(|| builds.find_kustomization(first).into());
+        let mut root = BuildRoot::new(BuildTool::Kustomize, file);
+        root.objects.clone_from(&ambiguous.objects);
+        root.alternatives.clone_from(&ambiguous.folders);
+        roots.push(root);
     }
 }
 

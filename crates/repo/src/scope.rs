@@ -78,6 +78,13 @@ impl Scopes {
         source
     }
 
+    /// Sets the namespace of a namespaced object that has none.
+    pub(crate) fn apply_default(&self, object: &mut Object, namespace: &str, claims: &dyn Claims) {
+        if object.id.namespace.is_none() && self.scope(object, claims).0 == Scope::Namespaced {
+            object.id.namespace = Some(namespace.to_owned());
+        }
+    }
+
     fn scope(&self, object: &Object, claims: &dyn Claims) -> (Scope, ScopeSource) {
         let (group, kind) = (object.id.group(), object.id.kind.as_str());
         let by = |scopes: &BTreeMap<GroupKind, Scope>| {

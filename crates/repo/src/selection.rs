@@ -167,7 +167,7 @@ impl ReadOptions {
 }
 
 /// The entry at a path, whose folders may be links.
-pub(crate) fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
+pub fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
     let mut real = String::new();
     let mut kind = EntryKind::Folder;
     for part in path.split('/') {

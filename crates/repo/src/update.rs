@@ -127,7 +127,12 @@ impl<'r> Interpretation<'r> {
         if self.repo.texts.keys().any(below) {
             return Err("it was a folder");
         }
-        if self.repo.ownership.concerns(&file.path) {
+        let builds = self.repo.build_inputs.iter();
+        let is_below = |input: &str| {
+            input.is_empty()
+                || file.path.strip_prefix(input).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if self.repo.ownership.concerns(&file.path) || builds.map(String::as_str).any(is_below) {
             return Err("it belongs to what kustomize or Helm builds");
         }
         if self.repo.builds.iter().any(|build| build.files.contains(&file.path)) {

@@ -12,8 +12,11 @@ use federate_engine::deletions::PruneLimit;
 use federate_engine::snapshot::{self, Stored};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
+use federate_repo::build::Builder;
 use federate_repo::config::{AutoscaledReplicas, Unplaced};
-use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, Role, Source};
+use federate_repo::{
+    Builds, ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source,
+};
 use federate_report::findings;
 
 use crate::known_kinds::KnownKinds;
@@ -65,6 +68,8 @@ pub struct Options {
     pub findings: Vec<Finding>,
     /// Codes of findings that count as errors.
     pub errors: Vec<String>,
+    /// What builds kustomizations and charts; without it, they are not built.
+    pub builder: Option<Arc<dyn Builder>>,
 }
 
 impl Options {
@@ -85,6 +90,7 @@ impl Options {
             excluded: None,
             findings: Vec::new(),
             errors: Vec::new(),
+            builder: None,
         }
     }
 }
@@ -106,6 +112,7 @@ pub struct Session {
     /// When something happened to the lost members, if their control planes act on it.
     pub(crate) loss_times: Option<LossTimes>,
     excluded: Option<String>,
+    builder: Option<Arc<dyn Builder>>,
     /// Findings about the options.
     given: Vec<Finding>,
     /// Findings from loading.
@@ -138,14 +145,56 @@ pub enum Update {
     Everything(NeedsReload),
 }
 
+/// Sets the versions of Kubernetes that a snapshot has seen.
+fn set_versions(clusters: &mut [Cluster], snapshot: Option<&Stored>) {
+    let seen = snapshot.map(|stored| &stored.kubernetes);
+    for cluster in clusters {
+        let seen = seen.and_then(|versions| versions.get(cluster.name.as_ref()));
+        cluster.kubernetes = seen.cloned().or(cluster.kubernetes.take());
+    }
+}
+
+/// The clusters that builds are for, from the objects that describe them.
+fn read_build_clusters(
+    files: &RepoFiles,
+    objects: Vec<Object>,
+    known: &KnownKinds,
+    options: &Options,
+) -> Vec<Cluster> {
+    let mut repo = files.inventory_repo(objects, known);
+    if let Some(stored) = &options.snapshot {
+        // What it does not know is reported when the whole repo is read.
+        let _ = snapshot::observe(options.dialects, &mut repo, stored);
+    }
+    let settings = Settings {
+        strict_inventory: options.strict_inventory,
+        now: options.now,
+        previous: Previous::default(),
+        live: Live::default(),
+        hosts: Hosts::default(),
+        lists: SharedLists::default(),
+        values: false,
+    };
+    let (mut clusters, _) = federate_engine::inventory(options.dialects, &repo, &settings);
+    set_versions(&mut clusters, options.snapshot.as_deref());
+    clusters
+}
+
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
-        let loaded = match options.excluded.clone() {
-            Some(folder) => federate_repo::load(&ExcludingSource { source, folder }, &options.read, &known),
-            None => federate_repo::load(source, &options.read, &known),
+        let excluding = options.excluded.clone().map(|folder| ExcludingSource { source, folder });
+        let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn Source);
+        let files = federate_repo::read_files(source, &options.read);
+        let builds = match &options.builder {
+            Some(builder) if files.has_sources() => {
+                let inventory = |objects| read_build_clusters(&files, objects, &known, &options);
+                federate_repo::build_sources(&files, source, builder.as_ref(), &known, &inventory)
+            }
+            _ => Builds::default(),
         };
+        let loaded = files.assemble(builds, &known);
         Self::of(loaded, known.clone(), options)
     }
 
@@ -172,6 +221,7 @@ impl Session {
             excluded,
             findings: given,
             errors,
+            builder,
         } = options;
         let set = |repo: &mut Repo, releases: &BTreeMap<String, String>| {
             for (dialect, release) in releases {
@@ -196,11 +246,7 @@ impl Session {
             values: false,
         };
         let (mut clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
-        let versions_seen = snapshot.as_ref().map(|stored| &stored.kubernetes);
-        for cluster in &mut clusters {
-            let seen = versions_seen.and_then(|versions| versions.get(cluster.name.as_ref()));
-            cluster.kubernetes = seen.cloned().or(cluster.kubernetes.take());
-        }
+        set_versions(&mut clusters, snapshot.as_deref());
         let loss_times = lost.as_ref().map(|lost| lost::lose(dialects, &loaded.repo, &mut clusters, lost));
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
@@ -232,6 +278,7 @@ impl Session {
             lost,
             loss_times,
             excluded,
+            builder,
             given,
             read,
             kept,
@@ -404,6 +451,7 @@ impl Session {
             excluded: self.excluded.clone(),
             findings: self.given.clone(),
             errors: self.errors.clone(),
+            builder: self.builder.clone(),
         }
     }
 

@@ -11,7 +11,7 @@ use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::Unplaced;
 use federate_repo::duplicates::differing_folders;
 use federate_repo::template_syntax::UNKNOWN_NAME;
-use federate_repo::{BuildRoot, BuildTool, Claimed, Duplicate, Role};
+use federate_repo::{BuildRoot, BuildTool, Claimed, Duplicate, RenamedObject, Role};
 
 use crate::Session;
 use crate::candidates::CandidatePlacement;
@@ -54,6 +54,7 @@ impl Session {
             let mut findings = self.review_builds();
             findings.extend(self.review_duplicates());
             findings.extend(self.review_encrypted());
+            findings.extend(self.review_names());
             SourceReview { findings, concerned: self.concerned_policies() }
         })
     }
@@ -64,8 +65,9 @@ impl Session {
             return Vec::new();
         }
         let provided = Provided::new(self);
+        let clusters: BTreeSet<&str> = self.clusters().iter().map(|cluster| &*cluster.name).collect();
         let mut reviews: Vec<BuildReview<'_>> =
-            builds.iter().map(|build| BuildReview::new(build, &provided)).collect();
+            builds.iter().map(|build| BuildReview::new(build, &provided, &clusters)).collect();
         let objects: Vec<&Object> = reviews.iter().flat_map(|review| &review.objects).copied().collect();
         let mut placed = self.place_candidates(&objects).into_iter();
         let claimed: BTreeSet<&ObjectRef> =
@@ -117,6 +119,41 @@ impl Session {
         let decides = |claimed: &&Claimed| matches!(claimed.role, Role::Placement | Role::Override);
         let claimed = self.repo().claimed.iter().filter(decides).filter(concerns);
         claimed.map(|claimed| claimed.object.id.clone()).collect()
+    }
+
+    /// The selectors that name objects as they are written, although a build changes their names.
+    fn review_names(&self) -> Vec<Finding> {
+        let renamed = &self.repo().renamed;
+        if renamed.is_empty() {
+            return Vec::new();
+        }
+        let templates = self.repo().templates.iter().map(|template| &template.object.id);
+        let known: BTreeSet<(&str, &str)> =
+            templates.map(|id| (id.kind.as_str(), id.name.as_str())).collect();
+        let mut findings = Vec::new();
+        let decides = |claimed: &&Claimed| matches!(claimed.role, Role::Placement | Role::Override);
+        for claimed in self.repo().claimed.iter().filter(decides) {
+            let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
+            for selector in dialect.references(&claimed.object).selectors {
+                let (kind, Some(name)) = (&selector.kind.name, &selector.name) else { continue };
+                let is_it = |one: &&RenamedObject| one.kind == *kind && one.written == name.name;
+                let Some(one) = renamed.iter().find(is_it) else { continue };
+                if known.contains(&(kind, &name.name)) {
+                    continue;
+                }
+                let message = format!(
+                    "{} names {kind} `{}`, which kustomize builds as `{}`",
+                    claimed.object.id, one.written, one.built
+                );
+                let help = "name it as it is built, or select it by labels: a hash at the end changes with the content";
+                findings.push(
+                    Finding::warning("unbuilt-name", &claimed.object, message)
+                        .at(selector.pointer.as_str())
+                        .help(help),
+                );
+            }
+        }
+        findings
     }
 
     fn review_duplicates(&self) -> Vec<Finding> {
@@ -240,14 +277,16 @@ struct BuildReview<'r> {
     placed: Vec<(&'r ObjectRef, CandidatePlacement)>,
     /// Whether the output of the build is in the repo.
     is_provided: bool,
+    /// The names of the clusters.
+    clusters: &'r BTreeSet<&'r str>,
 }
 
 impl<'r> BuildReview<'r> {
-    fn new(build: &'r BuildRoot, provided: &Provided<'_>) -> Self {
+    fn new(build: &'r BuildRoot, provided: &Provided<'_>, clusters: &'r BTreeSet<&'r str>) -> Self {
         let is_provided = build.tool == BuildTool::Helm && provided.charts.contains(&build.name);
         let all = build.objects.iter().chain(&build.unlisted);
         let objects = all.filter(|object| !is_provided && !provided.has(build, object)).collect();
-        Self { build, objects, placed: Vec::new(), is_provided }
+        Self { build, objects, placed: Vec::new(), is_provided, clusters }
     }
 
     /// Whether the output would lack what the repo means.
@@ -269,6 +308,9 @@ impl<'r> BuildReview<'r> {
 
     fn finding(&self, unplaced: Unplaced) -> Option<Finding> {
         let build = self.build;
+        if build.is_built {
+            return self.report_unlisted();
+        }
         let (unknown, changed) = (build.unknown.filter(|_| !self.is_provided), !build.changed.is_empty());
         let nothing = self.objects.is_empty() && self.placed.is_empty() && unknown.is_none();
         if self.is_provided || (nothing && !changed && build.unread.is_empty()) {
@@ -277,6 +319,7 @@ impl<'r> BuildReview<'r> {
         let is_missing = self.is_missing(unplaced);
         let code = match build.tool {
             _ if is_missing => NOT_BUILT,
+            BuildTool::Kustomize if !build.alternatives.is_empty() => "ambiguous-build",
             BuildTool::Kustomize => "kustomization",
             BuildTool::Helm => "helm-chart",
             BuildTool::Template(_) => "other-template",
@@ -300,18 +343,71 @@ impl<'r> BuildReview<'r> {
                 "; {names} in it {are} read as written, without what the kustomization changes"
             ));
         }
-        let at = (build.line > 0).then_some(federate_yaml::Position { line: build.line, column: 1 });
-        let finding = Finding::in_file(Severity::Warning, code, &build.file, at, message);
+        let place = build.failure.as_ref().and_then(|failure| failure.place.as_ref());
+        let (file, line) =
+            place.map_or((build.file.clone(), build.line), |(file, line)| (file.as_str().into(), *line));
+        let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
+        let finding = Finding::in_file(Severity::Warning, code, &file, at, message);
         Some(finding.help(self.help(is_missing)))
+    }
+
+    /// Objects in the folder of a kustomization that it does not name: kustomize does not build them.
+    fn report_unlisted(&self) -> Option<Finding> {
+        let build = self.build;
+        if self.objects.is_empty() {
+            return None;
+        }
+        let names = list_objects(self.objects.iter().map(|object| &object.id));
+        let (lie, them) = if self.objects.len() == 1 { ("lies", "it") } else { ("lie", "them") };
+        let not_named = format!("`{}` does not name {them}, so kustomize does not build {them}", build.file);
+        let message = match self.placed.first() {
+            Some((_, CandidatePlacement { policy: Some(policy) })) => {
+                format!("{policy} would place {names}, but {not_named}")
+            }
+            _ => format!("{names} {lie} beside a kustomization, but {not_named}"),
+        };
+        let code = if self.placed.is_empty() { "not-in-kustomization" } else { NOT_BUILT };
+        let finding = Finding::in_file(Severity::Warning, code, &build.file, None, message);
+        Some(finding.help("add the file to `resources`, or list it in .federateignore"))
+    }
+
+    /// The folders that build the same objects, as the `sources` that name one of them.
+    fn propose_sources(&self) -> String {
+        let folders = &self.build.alternatives;
+        let parts =
+            |folder: &String| folder.rsplit_once('/').map(|(above, _)| above.to_owned()).unwrap_or_default();
+        let above = folders.first().map(parts).unwrap_or_default();
+        let names_clusters = folders.iter().all(|folder| {
+            let last = folder.rsplit('/').next().unwrap_or_default();
+            parts(folder) == above && self.clusters.contains(last)
+        });
+        let first = folders.first().map_or("", String::as_str);
+        if names_clusters {
+            let pattern =
+                if above.is_empty() { "{cluster}".to_owned() } else { format!("{above}/{{cluster}}") };
+            return format!("`sources: [{{kustomize: {first}, perCluster: \"{pattern}\"}}]`");
+        }
+        format!("`sources: [{{kustomize: {first}}}]`, and list the others in .federateignore")
     }
 
     /// What builds the objects, and that federate does not.
     fn say_tool(&self) -> String {
         match self.build.tool {
+            BuildTool::Kustomize if !self.build.alternatives.is_empty() => {
+                let folders: Vec<&str> = self.build.alternatives.iter().map(String::as_str).collect();
+                format!(
+                    "the kustomizations {} build the same objects, of which federate cannot choose",
+                    finding::list(&folders, NAMED)
+                )
+            }
+            _ if self.build.failure.is_some() => {
+                let why = self.build.failure.as_ref().map_or("", |failure| &failure.why);
+                format!("the kustomization {} cannot be built: {why}", self.place())
+            }
             BuildTool::Kustomize => {
                 format!("kustomize builds {}, and federate does not run it", self.place())
             }
-            BuildTool::Helm => format!("{} is a Helm chart, which federate does not render", self.place()),
+            BuildTool::Helm => format!("{} is a Helm chart, which federate.yaml does not name", self.place()),
             BuildTool::Template(engine) => match self.build.files.as_slice() {
                 [_] => format!("this is a template: {}", engine.phrase()),
                 files => {
@@ -374,9 +470,22 @@ impl<'r> BuildReview<'r> {
     }
 
     fn help(&self, is_missing: bool) -> String {
+        let end = if is_missing { "; `render`, `commit`, `apply` and `sync` stop until then" } else { "" };
+        if !self.build.alternatives.is_empty() {
+            return format!("say which one in federate.yaml: {}{end}", self.propose_sources());
+        }
+        let failure = self.build.failure.as_ref();
+        let remedy = failure.and_then(|failure| failure.help.as_ref()).map(|help| format!("{help}; or "));
+        if let Some(remedy) = remedy {
+            return format!("{remedy}{}", self.help_without_build(end));
+        }
+        self.help_without_build(end)
+    }
+
+    /// What to do about files that are not built.
+    fn help_without_build(&self, end: &str) -> String {
         let folder = if self.build.folder.is_empty() { "." } else { &self.build.folder };
         let last = folder.rsplit('/').next().filter(|name| *name != ".").unwrap_or("all");
-        let end = if is_missing { "; `render`, `commit`, `apply` and `sync` stop until then" } else { "" };
         match self.build.tool {
             BuildTool::Kustomize if self.build.folder.is_empty() => format!(
                 "commit the output of the build (`kubectl kustomize . > rendered.yaml`) and list the files that it is built \
@@ -387,8 +496,8 @@ impl<'r> BuildReview<'r> {
                  list the folder in .federateignore{end}"
             ),
             BuildTool::Helm => format!(
-                "commit the output of the chart outside of the folder (`helm template --no-hooks {} {folder} > \
-                 rendered/{last}.yaml`), or list the folder in .federateignore{end}",
+                "build it (`sources: [{{chart: {folder}, release: {}, namespace: default}}]` in federate.yaml), or list the \
+                 folder in .federateignore{end}",
                 self.build.name
             ),
             BuildTool::Template(_) => {

@@ -210,7 +210,10 @@ impl Round<'_> {
         let source = RecordedClusters::new(clusters);
         let session = Session::open(
             &source,
-            Options { read: ReadOptions::default(), ..SessionCache::new(self.env.dialects).options() },
+            Options {
+                read: ReadOptions::default(),
+                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).options()
+            },
         );
         let contents = ApplySetContents {
             group_kinds: inventory.group_kinds.clone(),

@@ -1,10 +1,12 @@
 //! What rounds need besides a Sync and its state: the dialects, and the world outside as files or an API server provide it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use federate_dialect::Dialects;
 use federate_engine::change::DigestKey;
 use federate_live::{Access, Fence};
+use federate_repo::build::Builder;
 use federate_session::Session;
 
 use crate::credentials::{Credentials, Keys};
@@ -60,6 +62,8 @@ pub trait RoundContext: std::marker::Sync {
 pub struct Environment<'e> {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
+    /// What builds kustomizations and charts; without it, they are not built.
+    pub builder: Option<Arc<dyn Builder>>,
     /// The world outside.
     pub world: &'e dyn RoundContext,
     /// The keys that may sign; those of git's configuration by default.

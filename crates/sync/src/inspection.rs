@@ -122,7 +122,7 @@ pub fn diff_sync(
 ) -> Result<SyncDiff, InspectionError> {
     let round = Round { reads_only: true, ..Round::new(loaded, env, None) };
     let mut state = states.state(loaded)?;
-    let mut sessions = SessionCache::new(env.dialects);
+    let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
     sessions.select(&loaded.sync.spec.source.paths);
     let polled = match commit {
         Some(_) => None,

@@ -100,7 +100,7 @@ impl Lane<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
     fn run(&self, waker: Waker, wakes: &Wakes) {
         let mut memory = Memory {
-            sessions: SessionCache::new(self.shared.env.dialects),
+            sessions: SessionCache::new(self.shared.env.dialects, self.shared.env.builder.clone()),
             interrupt: wakes.interrupt(),
             watches: MemberWatches::new(waker),
             reported: None,

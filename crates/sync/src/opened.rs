@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use git2::Oid;
@@ -10,6 +11,7 @@ use git2::Oid;
 use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
+use federate_repo::build::Builder;
 use federate_repo::{ReadOptions, Source, normalize_path};
 use federate_session::{Lost, Options, Provenance, Session, Update};
 use federate_source::WorkTree;
@@ -42,6 +44,7 @@ enum Version {
 /// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
 pub struct SessionCache {
     pub(crate) dialects: Dialects,
+    builder: Option<Arc<dyn Builder>>,
     /// What of the source is read.
     read_options: ReadOptions,
     cached: Option<Cached>,
@@ -86,7 +89,12 @@ impl Opened {
         })?;
         let session = Session::open(&tree, cache.options());
         let texts = &session.repo().texts;
-        let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
+        // Charts have files that are not manifests.
+        let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
+        let others: Vec<(&String, Vec<u8>)> =
+            others.filter_map(|path| Some((path, tree.read(path).ok()?))).collect();
+        let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
+        let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
         let version = Version::Digest(tip.clone());
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
             cache.cached = Some(Cached { session, version, inventory: None, accepted: false, repo: None });
@@ -141,9 +149,10 @@ impl Opened {
 
 impl SessionCache {
     /// Nothing is kept yet.
-    pub(crate) fn new(dialects: Dialects) -> Self {
+    pub(crate) fn new(dialects: Dialects, builder: Option<Arc<dyn Builder>>) -> Self {
         Self {
             dialects,
+            builder,
             read_options: ReadOptions::default(),
             cached: None,
             observed: None,
@@ -165,7 +174,8 @@ impl SessionCache {
 
     /// The options of a session over the source.
     pub(crate) fn options(&self) -> Options {
-        Options { read: self.read_options.clone(), ..Options::new(self.dialects) }
+        let builder = self.builder.clone();
+        Options { read: self.read_options.clone(), builder, ..Options::new(self.dialects) }
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.

@@ -206,7 +206,7 @@ impl Round<'_> {
         let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
         let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = self.repo(&opened);
-        let mut sessions = SessionCache::new(self.env.dialects);
+        let mut sessions = SessionCache::new(self.env.dialects, self.env.builder.clone());
         sessions.select(&self.spec.source.paths);
         let session = Session::open(opened.source(), Options { previous, ..sessions.options() });
         match Self::refuses(&session, None, None, self.destination()) {

@@ -76,7 +76,7 @@ pub(crate) fn each(
 
 /// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
 fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
-    let mut sessions = SessionCache::new(env.dialects);
+    let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
     loop {
         let outcome = round::run(sync, state, &mut sessions, env, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));

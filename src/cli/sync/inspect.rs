@@ -10,7 +10,7 @@ use clap::Args;
 use super::failed;
 use super::target::Target;
 use crate::cli::diff::digest_key;
-use crate::cli::settings::Format;
+use crate::cli::settings::{Format, builder};
 use crate::cli::{Exit, Fault, print, print_value, say, terminal_width, use_color};
 use federate_control_planes::DIALECTS;
 use federate_live::Access;
@@ -117,6 +117,7 @@ impl InspectArgs {
         let context = InspectContext { hub, args: self, tenancy };
         let env = Environment {
             dialects: DIALECTS,
+            builder: Some(builder()),
             world: &context,
             allowed_signers: None,
             key: digest_key()?,

@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Sync, failed};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
+use crate::cli::settings::builder;
 use crate::cli::{Exit, Fault};
 use federate_control_planes::DIALECTS;
 use federate_kubernetes::names::is_dns_subdomain;
@@ -168,6 +169,7 @@ impl Sync {
         };
         let env = Environment {
             dialects: DIALECTS,
+            builder: Some(builder()),
             world: &world,
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,

@@ -61,6 +61,8 @@ pub(super) struct Kustomization {
     pub(super) unknown: Option<&'static str>,
     /// Whether it changes the objects that it takes.
     pub(super) changes_objects: bool,
+    /// Whether it is a component, which only others build.
+    pub(super) is_component: bool,
     namespace: String,
     prefix: String,
     suffix: String,
@@ -80,6 +82,7 @@ impl Kustomization {
             prefix: text("namePrefix"),
             suffix: text("nameSuffix"),
             labels: labels(&value),
+            is_component: value.get("kind").and_then(Value::as_str) == Some("Component"),
             ..Self::default()
         };
         let is_set = |key: &str| value.get(key).is_some_and(|field| !field.is_null());

@@ -1,0 +1,101 @@
+//! How Helm is called, and what its errors mean.
+
+use std::ffi::OsString;
+use std::io;
+
+use federate_repo::build::{BuildError, ChartJob, is_packaged_chart};
+
+use crate::inputs::Inputs;
+use crate::process::{BuildFolder, ProcessError};
+use crate::program::Program;
+
+pub(crate) fn list_arguments(
+    folder: &BuildFolder,
+    job: &ChartJob,
+    inputs: &Inputs,
+) -> io::Result<Vec<OsString>> {
+    let mut args: Vec<OsString> = vec!["template".into()];
+    args.push(release_of(job, inputs).into());
+    args.push(folder.path_of(&job.path).into());
+    let mut add = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
+    add("--namespace", job.namespace.clone().into());
+    if let Some(version) = &job.kubernetes {
+        add("--kube-version", version.into());
+    }
+    for api in job.apis.iter() {
+        add("--api-versions", api.into());
+    }
+    for path in &job.values {
+        add("--values", folder.path_of(path).into());
+    }
+    if !job.set.is_empty() {
+        add("--values", folder.write_extra("set.json", job.set.as_bytes())?.into());
+    }
+    args.push("--skip-tests".into());
+    if !job.skips_crds {
+        args.push("--include-crds".into());
+    }
+    if job.drops_hooks {
+        args.push("--no-hooks".into());
+    }
+    Ok(args)
+}
+
+/// The name of the release: that of the chart, if it is not given.
+fn release_of(job: &ChartJob, inputs: &Inputs) -> String {
+    if let Some(release) = &job.release {
+        return release.clone();
+    }
+    let below =
+        |name: &str| if job.path.is_empty() { name.to_owned() } else { format!("{}/{name}", job.path) };
+    let chart = inputs.files.get(&below("Chart.yaml"));
+    let name = chart.and_then(|text| {
+        let document = federate_yaml::read(text).documents.into_iter().next()?;
+        document.value.get("name")?.as_str().map(str::to_owned)
+    });
+    // A packaged chart is named `NAME-VERSION.tgz`.
+    let packaged = || {
+        let file = job.path.rsplit('/').next()?.strip_suffix(".tgz")?;
+        let at = file.match_indices('-').map(|(at, _)| at);
+        let is_version = |at: &usize| {
+            file.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        at.filter(is_version).map(|at| file.get(..at)).next().unwrap_or(Some(file)).map(str::to_owned)
+    };
+    let name = name.or_else(packaged).unwrap_or_default();
+    if federate_repo::config::is_release_name(&name) { name } else { "release".to_owned() }
+}
+
+/// What an error of Helm means.
+pub(crate) fn explain_error(program: &Program, job: &ChartJob, error: &ProcessError) -> BuildError {
+    let text = error.describe(&program.name());
+    let text = text.trim_end_matches("\n\nUse --debug flag to render out invalid YAML").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("Error: ")).unwrap_or(&text);
+    let mut help = None;
+    if line.contains("missing in charts/ directory") {
+        help = Some(format!("vendor it: run `helm dependency build {}`, and commit `charts/`", job.path));
+    } else if line.contains("kubeVersion") {
+        let version = job.kubernetes.as_deref().unwrap_or("that Helm assumes");
+        help = Some(format!(
+            "the chart does not support the version {version}: update the chart, or build it for other clusters only"
+        ));
+    } else if line.contains("library chart") || line.contains("library charts are not installable") {
+        help = Some("a library chart gives nothing: remove it from `sources`".to_owned());
+    }
+    BuildError { code: error.code(), why: line.to_owned(), help, place: find_place(job, line) }
+}
+
+/// The file and line that a message of Helm names, as `NAME/templates/web.yaml:3:4`.
+fn find_place(job: &ChartJob, message: &str) -> Option<(String, u32)> {
+    if is_packaged_chart(&job.path) {
+        return None;
+    }
+    let words = message.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"'));
+    words.filter(|word| word.contains("/templates/")).find_map(|word| {
+        let mut parts = word.split(':');
+        let (file, line) = (parts.next()?, parts.next()?.parse().ok()?);
+        let (_, below) = file.split_once('/')?;
+        let file = if job.path.is_empty() { below.to_owned() } else { format!("{}/{below}", job.path) };
+        Some((file, line))
+    })
+}

@@ -1,0 +1,162 @@
+//! Confines a program before it starts: limits, no network, no processes that outlive it, and no files but its own.
+//!
+//! A process can only give up rights by itself, between its start and that of the program. So the executable of federate starts
+//! itself with [`ARGUMENT`]: it enters new namespaces, starts itself once more inside of them, sets limits, restricts the access
+//! to files (Landlock), and becomes the program. Where the system has no user namespaces or no Landlock, that step is left out.
+//!
+//! Facts: `namespaces(7)`, `user_namespaces(7)`, `pid_namespaces(7)`, `setrlimit(2)`, the kernel's documentation of Landlock.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::is_argument;
+
+/// The first argument of the process that confines: a folder, a program and its arguments follow.
+pub const ARGUMENT: &str = "__confine";
+
+/// The first argument of the process within the namespaces.
+const INNER: &str = "__confined";
+
+/// The exit code if the program cannot be started.
+const FAILED: i32 = 126;
+
+/// The most bytes that a program may allocate.
+#[cfg(target_os = "linux")]
+const MAX_MEMORY: u64 = 1 << 30;
+
+/// The most seconds of a core that it may take.
+#[cfg(target_os = "linux")]
+const MAX_SECONDS: u64 = 60;
+
+/// The largest file that it may write.
+#[cfg(target_os = "linux")]
+const MAX_FILE: u64 = 64 << 20;
+
+/// The most processes and threads that it may have.
+#[cfg(target_os = "linux")]
+const MAX_PROCESSES: u64 = 256;
+
+/// Confines and starts a program if the arguments of this process ask for that, and returns the exit code then. To be called
+/// before anything else, as it needs a process with one thread.
+pub fn run_if_asked() -> Option<i32> {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next();
+    let is_inner = is_argument(first.as_deref(), INNER);
+    if !is_inner && !is_argument(first.as_deref(), ARGUMENT) {
+        return None;
+    }
+    let rest: Vec<OsString> = args.collect();
+    let [folder, program, args @ ..] = rest.as_slice() else { return Some(FAILED) };
+    if !is_inner && let Some(code) = system::run_in_namespaces(&rest) {
+        return Some(code);
+    }
+    system::restrict(Path::new(folder), Path::new(program), is_inner);
+    // It only returns if the program cannot be started.
+    let _ = Command::new(program).args(args).exec();
+    Some(FAILED)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::path::Path;
+    use std::process::Command;
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+        RulesetError,
+    };
+    use nix::sched::{CloneFlags, unshare};
+    use nix::sys::prctl;
+    use nix::sys::resource::{Resource, setrlimit};
+    use nix::sys::signal::Signal;
+    use nix::unistd::{getgid, getuid};
+
+    use super::{FAILED, INNER, MAX_FILE, MAX_MEMORY, MAX_PROCESSES, MAX_SECONDS};
+
+    /// Folders of libraries and settings of the system, for programs that are not one file.
+    const SYSTEM: [&str; 7] =
+        ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+
+    /// Runs this program again in new namespaces; `None` if the system does not have them.
+    pub(super) fn run_in_namespaces(args: &[OsString]) -> Option<i32> {
+        // If federate is killed, what it has started ends too.
+        let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+        let (user, group) = (getuid(), getgid());
+        let flags = CloneFlags::CLONE_NEWUSER
+            | CloneFlags::CLONE_NEWNET
+            | CloneFlags::CLONE_NEWPID
+            | CloneFlags::CLONE_NEWIPC
+            | CloneFlags::CLONE_NEWUTS;
+        unshare(flags).ok()?;
+        // Without them, the user has no name in the namespace, which does no harm.
+        let _ = fs::write("/proc/self/setgroups", "deny");
+        let _ = fs::write("/proc/self/uid_map", format!("{user} {user} 1"));
+        let _ = fs::write("/proc/self/gid_map", format!("{group} {group} 1"));
+        let own = fs::read_link("/proc/self/exe").ok()?;
+        let status = Command::new(own).arg(INNER).args(args).status();
+        Some(status.map_or(FAILED, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0))))
+    }
+
+    /// Restricts this process, and so the program that it becomes.
+    pub(super) fn restrict(folder: &Path, program: &Path, has_namespaces: bool) {
+        let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+        let _ = prctl::set_no_new_privs();
+        let limits = [
+            (Resource::RLIMIT_CPU, MAX_SECONDS),
+            (Resource::RLIMIT_DATA, MAX_MEMORY),
+            (Resource::RLIMIT_FSIZE, MAX_FILE),
+            (Resource::RLIMIT_CORE, 0),
+        ];
+        for (resource, limit) in limits {
+            let _ = setrlimit(resource, limit, limit);
+        }
+        // Outside of a namespace, it would count all processes of the user.
+        if has_namespaces {
+            let _ = setrlimit(Resource::RLIMIT_NPROC, MAX_PROCESSES, MAX_PROCESSES);
+        }
+        // A system without Landlock has no such restriction.
+        let _ = restrict_files(folder, program);
+    }
+
+    fn restrict_files(folder: &Path, program: &Path) -> Result<(), RulesetError> {
+        let abi = ABI::V5;
+        let all = AccessFs::from_all(abi);
+        let mut rules = Ruleset::default()
+            .handle_access(all)?
+            .handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)?
+            .create()?;
+        let reads = AccessFs::from_read(abi);
+        let programs = fs::canonicalize(program).ok();
+        let paths = SYSTEM.iter().map(Path::new).chain([program]).chain(programs.as_deref());
+        for path in paths {
+            if let Ok(opened) = PathFd::new(path) {
+                rules = rules.add_rule(PathBeneath::new(opened, reads))?;
+            }
+        }
+        for (path, access) in [(folder, all), (Path::new("/dev/null"), AccessFs::from_file(abi))] {
+            if let Ok(opened) = PathFd::new(path) {
+                rules = rules.add_rule(PathBeneath::new(opened, access))?;
+            }
+        }
+        rules.restrict_self().map(drop)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    /// Other systems have no namespaces.
+    pub(super) fn run_in_namespaces(_: &[OsString]) -> Option<i32> {
+        None
+    }
+
+    /// Other systems have neither Landlock nor these limits.
+    pub(super) fn restrict(_: &Path, _: &Path, _: bool) {}
+}

@@ -1,0 +1,446 @@
+//! Reads the files that a build needs, and nothing else, from a repo. What is remote, outside of the repo or behind a link is
+//! refused, with its line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use federate_repo::Source;
+use federate_repo::build::{BuildError, BuildJob, BuildWarning, is_packaged_chart};
+use federate_repo::normalize_path;
+use federate_repo::source::EntryKind;
+use federate_yaml::Positions;
+
+use crate::program::Tool;
+
+/// The most bytes that the files of a build may have together.
+const MAX_BYTES: usize = 256 << 20;
+
+/// The most files that a build may have.
+const MAX_FILES: usize = 20_000;
+
+/// The names of kustomizations.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// Lists of a kustomization whose items are files or other kustomizations.
+const RESOURCES: [&str; 3] = ["resources", "bases", "components"];
+
+/// Lists whose items are files, folders, or objects written in place.
+const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
+
+/// The files of a build.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    /// The links that were left out.
+    links: BTreeSet<String>,
+    pub(crate) digest: Vec<u8>,
+    bytes: usize,
+}
+
+/// What the inputs of a job depend on: jobs with the same key have the same inputs.
+pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
+    let values = match job {
+        BuildJob::Kustomization { .. } => Vec::new(),
+        BuildJob::Chart(chart) => chart.values.clone(),
+    };
+    (Tool::of_job(job), job.path(), values)
+}
+
+impl Inputs {
+    /// Reads the files of a job.
+    pub(crate) fn read(source: &dyn Source, job: &BuildJob) -> Result<Self, BuildError> {
+        let mut reader = Reader { source, inputs: Self::default(), visited: BTreeSet::new() };
+        match job {
+            BuildJob::Kustomization { folder, .. } => {
+                reader.add_kustomization(folder, None)?;
+                reader.ask_for_origins(folder);
+            }
+            BuildJob::Chart(chart) => {
+                reader.add_chart(&chart.path)?;
+                for path in &chart.values {
+                    reader.add_file(path, None)?;
+                }
+            }
+        }
+        let mut inputs = reader.inputs;
+        let mut sha = Sha256::new();
+        for (path, bytes) in &inputs.files {
+            for part in [path.as_bytes(), bytes] {
+                sha.update((part.len() as u64).to_be_bytes());
+                sha.update(part);
+            }
+        }
+        inputs.digest = sha.finalize().to_vec();
+        Ok(inputs)
+    }
+
+    /// Warns of links that were left out.
+    pub(crate) fn list_warnings(&self, job: &BuildJob) -> Vec<BuildWarning> {
+        let Some(first) = self.links.first() else { return Vec::new() };
+        let more = match self.links.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!("`{}` is built without the link `{first}`{more}", job.path());
+        let help = "commit the file itself in place of the link".to_owned();
+        vec![BuildWarning { code: "build-link", message, help, place: Some((first.clone(), 0)) }]
+    }
+}
+
+/// Where a kustomization names a file.
+#[derive(Clone, Debug)]
+struct Reference {
+    file: String,
+    line: u32,
+}
+
+struct Reader<'s> {
+    source: &'s dyn Source,
+    inputs: Inputs,
+    /// The folders of kustomizations that were added.
+    visited: BTreeSet<String>,
+}
+
+/// An error at a place.
+fn refuse(place: Option<&Reference>, why: String, help: Option<String>) -> BuildError {
+    let place = place.map(|place| (place.file.clone(), place.line));
+    BuildError { code: "build-failed", why, help, place }
+}
+
+impl Reader<'_> {
+    /// The kind of entry at a path; `None` if there is none.
+    fn kind_of(&self, path: &str) -> Option<EntryKind> {
+        if path.is_empty() { Some(EntryKind::Folder) } else { federate_repo::find_entry(self.source, path) }
+    }
+
+    fn add_file(&mut self, path: &str, place: Option<&Reference>) -> Result<(), BuildError> {
+        if self.inputs.files.contains_key(path) {
+            return Ok(());
+        }
+        match self.kind_of(path) {
+            Some(EntryKind::File) => {}
+            Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
+                let help = "commit the file itself in place of the link".to_owned();
+                return Err(refuse(place, format!("`{path}` is a link, or a link leads to it"), Some(help)));
+            }
+            Some(_) => return Err(refuse(place, format!("`{path}` is not a file that can be read"), None)),
+            None => return Err(refuse(place, format!("`{path}` is not in the repo"), None)),
+        }
+        let bytes = self
+            .source
+            .read(path)
+            .map_err(|why| refuse(place, format!("`{path}` cannot be read: {why}"), None))?;
+        self.keep(path.to_owned(), bytes)
+    }
+
+    fn keep(&mut self, path: String, bytes: Vec<u8>) -> Result<(), BuildError> {
+        self.inputs.bytes += bytes.len();
+        self.inputs.files.insert(path, bytes);
+        if self.inputs.bytes > MAX_BYTES || self.inputs.files.len() > MAX_FILES {
+            let why = format!("its files are more than {MAX_FILES}, or larger than {} MiB", MAX_BYTES >> 20);
+            return Err(refuse(None, why, None));
+        }
+        Ok(())
+    }
+
+    /// Adds a chart: a packaged one, or all files of a folder.
+    fn add_chart(&mut self, path: &str) -> Result<(), BuildError> {
+        match self.kind_of(path) {
+            Some(EntryKind::File) if is_packaged_chart(path) => self.add_file(path, None),
+            Some(EntryKind::Folder) => {
+                self.add_folder(path)?;
+                let chart =
+                    if path.is_empty() { "Chart.yaml".to_owned() } else { format!("{path}/Chart.yaml") };
+                if self.inputs.files.contains_key(&chart) {
+                    return Ok(());
+                }
+                Err(refuse(None, format!("`{path}` has no Chart.yaml"), None))
+            }
+            Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
+                Err(refuse(None, format!("`{path}` is a link, or a link leads to it"), None))
+            }
+            Some(_) => {
+                Err(refuse(None, format!("`{path}` is neither a folder nor a packaged chart (`.tgz`)"), None))
+            }
+            None => Err(refuse(None, format!("`{path}` is not in the repo"), None)),
+        }
+    }
+
+    /// Adds all files of a folder. Links are left out.
+    fn add_folder(&mut self, folder: &str) -> Result<(), BuildError> {
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let entries = self
+                .source
+                .list(&folder)
+                .map_err(|why| refuse(None, format!("`{folder}` cannot be listed: {why}"), None))?;
+            for entry in entries {
+                let path =
+                    if folder.is_empty() { entry.name.clone() } else { format!("{folder}/{}", entry.name) };
+                match entry.kind {
+                    EntryKind::Folder if entry.name == ".git" => {}
+                    EntryKind::Folder => folders.push(path),
+                    EntryKind::File => {
+                        let read = self.source.read(&path);
+                        let bytes = read
+                            .map_err(|why| refuse(None, format!("`{path}` cannot be read: {why}"), None))?;
+                        self.keep(path, bytes)?;
+                    }
+                    EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_) => {
+                        self.inputs.links.insert(path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a kustomization and everything that it names.
+    fn add_kustomization(&mut self, folder: &str, place: Option<&Reference>) -> Result<(), BuildError> {
+        if !self.visited.insert(folder.to_owned()) {
+            return Ok(());
+        }
+        let paths = KUSTOMIZATIONS
+            .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
+        let found: Vec<&String> =
+            paths.iter().filter(|path| matches!(self.kind_of(path), Some(EntryKind::File))).collect();
+        let Some(first) = found.first() else {
+            let folder = if folder.is_empty() { "." } else { folder };
+            let help = "a kustomization is a file `kustomization.yaml`".to_owned();
+            return Err(refuse(place, format!("`{folder}` has no kustomization"), Some(help)));
+        };
+        for path in &found {
+            self.add_file(path, place)?;
+        }
+        let text = self.inputs.files.get(*first).cloned().unwrap_or_default();
+        let stream = federate_yaml::read(&text);
+        let Some(document) = stream.documents.first() else { return Ok(()) };
+        let kustomization = KustomizationFile {
+            folder,
+            file: first,
+            document: document.index,
+            value: &document.value,
+            positions: Positions::new(&text),
+        };
+        self.add_references(kustomization)
+    }
+
+    fn add_references(&mut self, mut file: KustomizationFile<'_, '_>) -> Result<(), BuildError> {
+        for key in ["helmCharts", "helmChartInflationGenerator"] {
+            if file.value.get(key).is_some_and(|value| !value.is_null()) {
+                let place = file.place(&format!("/{key}"));
+                let why = format!(
+                    "`{key}` would fetch and run charts, which federate does not do inside of a kustomization"
+                );
+                let help =
+                    "vendor the chart, and list it in federate.yaml: `sources: [{chart: FOLDER}]`".to_owned();
+                return Err(refuse(Some(&place), why, Some(help)));
+            }
+        }
+        for (pointer, written) in file.list_paths() {
+            let place = file.place(&pointer);
+            let path = file.resolve(&written, &place)?;
+            let may_be_folder =
+                RESOURCES.iter().chain(&PLUGINS).any(|key| pointer.starts_with(&format!("/{key}/")));
+            match self.kind_of(&path) {
+                Some(EntryKind::Folder) if may_be_folder => self.add_kustomization(&path, Some(&place))?,
+                _ => self.add_file(&path, Some(&place))?,
+            }
+            if PLUGINS.iter().any(|key| pointer.starts_with(&format!("/{key}/"))) {
+                self.check_plugins(&path, &place)?;
+            }
+        }
+        for (pointer, text) in file.list_inline_plugins() {
+            let place = file.place(&pointer);
+            check_plugin_text(text.as_bytes(), &place)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses plugins in a file that are not part of kustomize, and adds the files that the others name.
+    fn check_plugins(&mut self, path: &str, place: &Reference) -> Result<(), BuildError> {
+        let Some(text) = self.inputs.files.get(path).cloned() else { return Ok(()) };
+        check_plugin_text(&text, place)?;
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for document in federate_yaml::read(&text).documents {
+            let mut named: Vec<String> = Vec::new();
+            let own = document.value.get("path").and_then(Value::as_str);
+            named.extend(own.map(str::to_owned));
+            for key in ["paths", "files", "envs"] {
+                let listed = document.value.get(key).and_then(Value::as_array).into_iter().flatten();
+                named.extend(listed.filter_map(Value::as_str).map(|path| without_key(path).to_owned()));
+            }
+            for written in named.iter().filter(|written| !written.contains('\n')) {
+                let path = resolve(folder, written, place)?;
+                self.add_file(&path, Some(place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets kustomize note the origin of every object: the kustomization in a folder is written anew with that setting.
+    fn ask_for_origins(&mut self, folder: &str) {
+        let paths = KUSTOMIZATIONS
+            .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
+        for path in paths {
+            let Some(text) = self.inputs.files.get_mut(&path) else { continue };
+            let stream = federate_yaml::read(text);
+            let [document] = stream.documents.as_slice() else { continue };
+            let mut value = document.value.clone();
+            let Some(map) = value.as_object_mut().filter(|_| stream.errors.is_empty()) else { continue };
+            let settings = map.entry("buildMetadata").or_insert_with(|| Value::Array(Vec::new()));
+            if settings.is_null() {
+                *settings = Value::Array(Vec::new());
+            }
+            let Some(settings) = settings.as_array_mut() else { continue };
+            let setting = Value::from("originAnnotations");
+            if !settings.contains(&setting) {
+                settings.push(setting);
+            }
+            *text = value.to_string().into_bytes();
+        }
+    }
+}
+
+/// A kustomization that is read.
+struct KustomizationFile<'t, 'v> {
+    folder: &'v str,
+    file: &'v str,
+    document: u32,
+    value: &'v Value,
+    positions: Positions<'t>,
+}
+
+impl KustomizationFile<'_, '_> {
+    fn place(&mut self, pointer: &str) -> Reference {
+        let at = self.positions.locate_nearest(self.document, pointer);
+        Reference { file: self.file.to_owned(), line: at.map_or(0, |at| at.line) }
+    }
+
+    fn resolve(&self, written: &str, place: &Reference) -> Result<String, BuildError> {
+        resolve(self.folder, written, place)
+    }
+
+    fn list<'v>(&'v self, key: &'v str) -> impl Iterator<Item = (String, &'v Value)> {
+        let items = self.value.get(key).and_then(Value::as_array).into_iter().flatten();
+        items.enumerate().map(move |(index, item)| (format!("/{key}/{index}"), item))
+    }
+
+    /// The files and folders that the kustomization names, with their pointers.
+    fn list_paths(&self) -> Vec<(String, String)> {
+        let mut paths: Vec<(String, String)> = Vec::new();
+        let mut add = |pointer: String, path: &str| {
+            // Patches and plugins may be written in place of a path.
+            if !path.contains('\n') && !path.is_empty() {
+                paths.push((pointer, path.to_owned()));
+            }
+        };
+        let plain = ["patchesStrategicMerge", "crds", "configurations"];
+        for key in RESOURCES.into_iter().chain(PLUGINS).chain(plain) {
+            for (pointer, item) in self.list(key) {
+                let is_inline = |text: &str| text.contains(": ") || text.starts_with('{');
+                if let Some(path) = item.as_str().filter(|text| RESOURCES.contains(&key) || !is_inline(text))
+                {
+                    add(pointer, path);
+                }
+            }
+        }
+        for key in ["patches", "patchesJson6902", "replacements"] {
+            for (pointer, item) in self.list(key) {
+                if let Some(path) = item.get("path").and_then(Value::as_str) {
+                    add(format!("{pointer}/path"), path);
+                }
+            }
+        }
+        for key in ["configMapGenerator", "secretGenerator"] {
+            for (pointer, item) in self.list(key) {
+                for files in ["files", "envs"] {
+                    let listed = item.get(files).and_then(Value::as_array).into_iter().flatten();
+                    for (index, path) in listed.enumerate() {
+                        if let Some(path) = path.as_str() {
+                            add(format!("{pointer}/{files}/{index}"), without_key(path));
+                        }
+                    }
+                }
+                if let Some(path) = item.get("env").and_then(Value::as_str) {
+                    add(format!("{pointer}/env"), path);
+                }
+            }
+        }
+        if let Some(path) = self.value.pointer("/openapi/path").and_then(Value::as_str) {
+            add("/openapi/path".to_owned(), path);
+        }
+        paths
+    }
+
+    /// The plugins that are written in the kustomization.
+    fn list_inline_plugins(&self) -> Vec<(String, String)> {
+        let all = PLUGINS.into_iter().flat_map(|key| self.list(key));
+        let written = all.filter_map(|(pointer, item)| Some((pointer, item.as_str()?.to_owned())));
+        written
+            .filter(|(_, text)| text.contains('\n') || text.contains(": ") || text.starts_with('{'))
+            .collect()
+    }
+}
+
+/// Refuses plugins that are programs or images.
+fn check_plugin_text(text: &[u8], place: &Reference) -> Result<(), BuildError> {
+    for document in federate_yaml::read(text).documents {
+        let value = &document.value;
+        let annotations = value.pointer("/metadata/annotations");
+        let is_function = ["config.kubernetes.io/function", "config.k8s.io/function"]
+            .into_iter()
+            .any(|key| annotations.is_some_and(|all| all.get(key).is_some()));
+        let api_version = value.get("apiVersion").and_then(Value::as_str).unwrap_or("builtin");
+        if is_function || api_version != "builtin" {
+            let kind = value.get("kind").and_then(Value::as_str).unwrap_or("a plugin");
+            let why = format!("{kind} is a plugin that runs a program or an image, and federate runs none");
+            let help = "commit the output of the plugin in place of it".to_owned();
+            return Err(refuse(Some(place), why, Some(help)));
+        }
+    }
+    Ok(())
+}
+
+/// The path in the repo of a path that a kustomization in `folder` names.
+fn resolve(folder: &str, written: &str, place: &Reference) -> Result<String, BuildError> {
+    if is_remote(written) {
+        let name =
+            written.split(['?', '#']).next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let help = if written.starts_with("https://") && name.contains('.') && !written.contains("?ref=") {
+            format!("vendor it (`curl -Lo {name} {written}`), and name the file")
+        } else {
+            "vendor it: commit a copy to the repo, and name its folder".to_owned()
+        };
+        return Err(refuse(
+            Some(place),
+            format!("`{written}` is not in the repo, and nothing is fetched"),
+            Some(help),
+        ));
+    }
+    let outside = || refuse(Some(place), format!("`{written}` is outside of the repo"), None);
+    if written.starts_with('/') {
+        return Err(outside());
+    }
+    normalize_path(&format!("./{folder}/{written}").replace("//", "/")).map_err(|_| outside())
+}
+
+/// Whether kustomize would fetch a resource.
+fn is_remote(path: &str) -> bool {
+    path.contains("://")
+        || path.starts_with("git@")
+        || path.starts_with("git::")
+        || path.starts_with("github.com/")
+        || path.starts_with("gh:")
+        || path.contains("?ref=")
+        || path.contains("?version=")
+        || path.contains(".git//")
+}
+
+/// The path in `key=path`.
+fn without_key(file: &str) -> &str {
+    file.split_once('=').map_or(file, |(_, path)| path)
+}

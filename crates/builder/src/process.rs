@@ -1,0 +1,237 @@
+//! Runs a program over copied files, with limits of time and output.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use crate::confinement;
+use crate::inputs::Inputs;
+use crate::program::Program;
+
+/// The longest time that a program may take.
+const MAX_TIME: Duration = Duration::from_secs(30);
+
+/// The most bytes that a program may write.
+const MAX_OUTPUT: u64 = 64 << 20;
+
+/// How many bytes of a program's messages are read.
+const MAX_MESSAGES: u64 = 64 << 10;
+
+/// How many bytes of a message are shown.
+const MAX_SHOWN: usize = 1000;
+
+/// How often an ending program is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// A folder with the files of a build. It is deleted at the end.
+pub(crate) struct BuildFolder {
+    folder: TempDir,
+    /// The path without links, as programs show it.
+    real: PathBuf,
+}
+
+/// Why a program gave nothing.
+#[derive(Debug)]
+pub(crate) enum ProcessError {
+    /// It could not be started.
+    Start(String),
+    /// It took too long.
+    Time,
+    /// It wrote too much.
+    Output,
+    /// It failed, with this message.
+    Failed(String),
+}
+
+impl ProcessError {
+    /// The code of the finding.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Time | Self::Output => "build-limit",
+            Self::Start(_) | Self::Failed(_) => "build-failed",
+        }
+    }
+
+    pub(crate) fn describe(&self, program: &str) -> String {
+        match self {
+            Self::Start(why) => format!("`{program}` cannot be started: {why}"),
+            Self::Time => format!("`{program}` takes longer than {} seconds", MAX_TIME.as_secs()),
+            Self::Output => format!("`{program}` writes more than {} MiB", MAX_OUTPUT >> 20),
+            Self::Failed(message) => message.clone(),
+        }
+    }
+}
+
+impl BuildFolder {
+    /// Copies files to a new folder.
+    pub(crate) fn new(inputs: &Inputs) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("federate-build-").tempdir()?;
+        let real = fs::canonicalize(folder.path())?;
+        let own = Self { folder, real };
+        for below in ["files", "home", "path", "extra"] {
+            fs::create_dir(own.real.join(below))?;
+        }
+        for (path, bytes) in &inputs.files {
+            let path = own.path_of(path);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, bytes)?;
+        }
+        Ok(own)
+    }
+
+    /// The path of a file or folder of the repo.
+    pub(crate) fn path_of(&self, path: &str) -> PathBuf {
+        let files = self.real.join("files");
+        if path.is_empty() { files } else { files.join(path) }
+    }
+
+    /// Writes a file that is not one of the repo.
+    pub(crate) fn write_extra(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.real.join("extra").join(name);
+        fs::write(&path, bytes)?;
+        Ok(path)
+    }
+
+    /// Runs a program, confined if there is a `confiner`. Returns what it writes.
+    pub(crate) fn run(
+        &self,
+        confiner: Option<&Path>,
+        program: &Program,
+        args: &[OsString],
+    ) -> Result<Vec<u8>, ProcessError> {
+        let mut command = match confiner {
+            Some(confiner) => {
+                let mut command = Command::new(confiner);
+                command.arg(confinement::ARGUMENT).arg(self.folder.path()).arg(&program.path);
+                command
+            }
+            None => Command::new(&program.path),
+        };
+        command.args(args).env_clear().envs(self.list_variables()).current_dir(self.real.join("files"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let child = command.spawn().map_err(|e| ProcessError::Start(e.to_string()))?;
+        let ended = wait_for(child)?;
+        if ended.status.success() {
+            return Ok(ended.output);
+        }
+        Err(ProcessError::Failed(self.shorten(&ended)))
+    }
+
+    /// The environment of the program.
+    fn list_variables(&self) -> Vec<(&'static str, OsString)> {
+        let below = |name: &str| self.real.join(name).into_os_string();
+        // Nothing listens there: what has no network namespace of its own fails at once.
+        let proxy = || OsString::from("http://127.0.0.1:9");
+        vec![
+            ("HOME", below("home")),
+            ("XDG_CACHE_HOME", below("home")),
+            ("XDG_CONFIG_HOME", below("home")),
+            ("XDG_DATA_HOME", below("home")),
+            ("HELM_PLUGINS", below("home")),
+            ("KUSTOMIZE_PLUGIN_HOME", below("home")),
+            ("TMPDIR", below("home")),
+            ("PATH", below("path")),
+            ("KUBECONFIG", below("home/none")),
+            ("HTTP_PROXY", proxy()),
+            ("HTTPS_PROXY", proxy()),
+            ("ALL_PROXY", proxy()),
+            ("http_proxy", proxy()),
+            ("https_proxy", proxy()),
+            ("GOMEMLIMIT", "768MiB".into()),
+            ("TZ", "UTC".into()),
+        ]
+    }
+
+    /// The message of a program that failed, without the paths of the copy.
+    fn shorten(&self, ended: &Ended) -> String {
+        let folder = format!("{}/files/", self.real.display());
+        let text = String::from_utf8_lossy(&ended.messages).replace(&folder, "");
+        let text = text.trim();
+        let shown: String = text.chars().take(MAX_SHOWN).collect();
+        let shown = if shown.len() < text.len() { format!("{shown} …") } else { shown };
+        if shown.is_empty() { format!("it ended with {}", ended.status) } else { shown }
+    }
+}
+
+/// A program that has ended by itself.
+struct Ended {
+    status: ExitStatus,
+    output: Vec<u8>,
+    messages: Vec<u8>,
+}
+
+/// What a pipe gave: whether it is that of the output.
+struct PipeContent {
+    is_output: bool,
+    bytes: Vec<u8>,
+}
+
+/// Reads what a program writes until it ends. A program that takes too long or writes too much is killed, with all processes of
+/// its group.
+fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
+    let deadline = Instant::now() + MAX_TIME;
+    let (sender, receiver) = mpsc::channel();
+    let output = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    let messages = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    for (pipe, is_output, limit) in [(output, true, MAX_OUTPUT + 1), (messages, false, MAX_MESSAGES)] {
+        let (Some(mut pipe), sender) = (pipe, sender.clone()) else { continue };
+        // The threads are not joined: a process that left the group could keep the pipe open.
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // An error ends what there is to read.
+            let _ = pipe.by_ref().take(limit).read_to_end(&mut bytes);
+            if !is_output {
+                let _ = io::copy(&mut pipe, &mut io::sink());
+            }
+            let _ = sender.send(PipeContent { is_output, bytes });
+        });
+    }
+    drop(sender);
+    let (mut output, mut messages) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left) {
+            Ok(PipeContent { is_output: true, bytes }) => output = bytes,
+            Ok(PipeContent { is_output: false, bytes }) => messages = bytes,
+            Err(RecvTimeoutError::Timeout) => return Err(kill(&mut child, ProcessError::Time)),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if output.len() as u64 > MAX_OUTPUT {
+            return Err(kill(&mut child, ProcessError::Output));
+        }
+    }
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(Ended { status, output, messages }),
+            Ok(None) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
+            Ok(None) => return Err(kill(&mut child, ProcessError::Time)),
+            Err(e) => return Err(kill(&mut child, ProcessError::Start(e.to_string()))),
+        }
+    }
+}
+
+/// Kills a program with all processes of its group.
+fn kill(child: &mut Child, error: ProcessError) -> ProcessError {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    error
+}
+
+/// The name of an argument as text, for comparisons.
+pub(crate) fn is_argument(given: Option<&OsStr>, name: &str) -> bool {
+    given.is_some_and(|given| given == name)
+}

@@ -1,0 +1,134 @@
+//! Finds the programs. Their paths come from options, the environment and `PATH`, never from a repo.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use federate_repo::build::{BuildError, BuildJob};
+
+use crate::inputs::Inputs;
+
+/// What is needed to build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// `kustomize`, or `kubectl`, which contains it.
+    Kustomize,
+    /// `helm`.
+    Helm,
+}
+
+impl Tool {
+    pub(crate) fn of_job(job: &BuildJob) -> Self {
+        match job {
+            BuildJob::Kustomization { .. } => Self::Kustomize,
+            BuildJob::Chart(_) => Self::Helm,
+        }
+    }
+}
+
+/// Where programs are.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramPaths {
+    /// `kustomize` or `kubectl`; empty for none.
+    pub kustomize: Option<OsString>,
+    /// `helm`; empty for none.
+    pub helm: Option<OsString>,
+    /// The folders in which the others are searched.
+    pub folders: Vec<PathBuf>,
+}
+
+/// A program on this machine.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its path.
+    pub path: PathBuf,
+    /// What the path, size and time of the file are: it changes with the program.
+    identity: String,
+    /// Whether it is `kubectl`.
+    pub(crate) is_kubectl: bool,
+}
+
+impl ProgramPaths {
+    /// Those that the environment names: `FEDERATE_KUSTOMIZE`, `FEDERATE_HELM` and `PATH`.
+    pub fn from_environment() -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // A relative folder would be one of the repo.
+        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+        Self {
+            kustomize: std::env::var_os("FEDERATE_KUSTOMIZE"),
+            helm: std::env::var_os("FEDERATE_HELM"),
+            folders,
+        }
+    }
+
+    pub(crate) fn find(&self, tool: Tool) -> Result<Program, BuildError> {
+        let (names, given, variable): (&[&str], _, _) = match tool {
+            Tool::Kustomize => (&["kustomize", "kubectl"], &self.kustomize, "FEDERATE_KUSTOMIZE"),
+            Tool::Helm => (&["helm"], &self.helm, "FEDERATE_HELM"),
+        };
+        if let Some(given) = given {
+            if given.is_empty() {
+                return Err(missing(
+                    &format!("{variable} is empty, so federate builds nothing with it"),
+                    tool,
+                ));
+            }
+            let path = Path::new(given);
+            return Program::open(path).ok_or_else(|| {
+                missing(
+                    &format!("{} ({variable}) is not a program with an absolute path", path.display()),
+                    tool,
+                )
+            });
+        }
+        let in_folder = |folder: &PathBuf, name: &str| Program::open(&folder.join(name));
+        let found =
+            names.iter().find_map(|name| self.folders.iter().find_map(|folder| in_folder(folder, name)));
+        found.ok_or_else(|| {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            missing(&format!("there is no program {}", names.join(" or ")), tool)
+        })
+    }
+}
+
+fn missing(why: &str, tool: Tool) -> BuildError {
+    let help = match tool {
+        Tool::Kustomize => {
+            "install `kustomize` or `kubectl`, or name it in the environment variable FEDERATE_KUSTOMIZE"
+        }
+        Tool::Helm => "install `helm`, or name it in the environment variable FEDERATE_HELM",
+    };
+    BuildError { code: "missing-program", why: why.to_owned(), help: Some(help.to_owned()), place: None }
+}
+
+impl Program {
+    fn open(path: &Path) -> Option<Self> {
+        let real = fs::canonicalize(path).ok().filter(|_| path.is_absolute())?;
+        let meta = fs::metadata(&real).ok()?;
+        let is_program = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+        let identity = format!("{}\0{}\0{}.{}", real.display(), meta.len(), meta.mtime(), meta.mtime_nsec());
+        let is_kubectl = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kubectl"));
+        is_program.then_some(Self { path: path.to_owned(), identity, is_kubectl })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// A digest of everything that the output of a job depends on.
+    pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &Inputs) -> String {
+        let mut sha = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            sha.update((bytes.len() as u64).to_be_bytes());
+            sha.update(bytes);
+        };
+        add(env!("CARGO_PKG_VERSION").as_bytes());
+        add(self.identity.as_bytes());
+        add(format!("{job:?}").as_bytes());
+        add(&inputs.digest);
+        sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    }
+}

@@ -1,0 +1,530 @@
+//! From `sources` in `federate.yaml` and the kustomizations of a repo to what a [`Builder`] builds of them, per cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use federate_kubernetes::cluster::Apis;
+use federate_kubernetes::sops::is_encrypted;
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severity};
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::build::{BuildError, BuildJob, BuildOutput, Builder, ChartJob};
+use crate::config::{CLUSTER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
+use crate::duplicates::identity;
+use crate::source::{Entry, EntryKind, Source};
+use crate::{Claims, RepoFiles, Role, load};
+
+mod origin;
+mod values;
+
+use origin::OriginFinder;
+use values::{ValuesError, expand_values};
+
+/// The names of kustomizations.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// What programs built from files of the repo.
+#[derive(Default)]
+pub struct Builds {
+    pub(crate) sources: Vec<BuiltSource>,
+    /// The roots that build the same objects, with these objects.
+    pub(crate) ambiguous: Vec<AmbiguousRoots>,
+    /// The files that are read by a build instead of as they are written.
+    pub(crate) inputs: BTreeSet<String>,
+    pub(crate) renamed: BTreeSet<RenamedObject>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// An object whose name a build changes, with a prefix, a suffix or a hash.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RenamedObject {
+    /// The kind.
+    pub kind: String,
+    /// The name as it is written.
+    pub written: String,
+    /// The name that is built.
+    pub built: String,
+}
+
+/// A source, with what was built of it.
+pub(crate) struct BuiltSource {
+    /// The folder or packaged chart.
+    pub(crate) path: String,
+    /// Whether `federate.yaml` names it.
+    pub(crate) is_configured: bool,
+    pub(crate) is_chart: bool,
+    /// The namespace of objects without one.
+    pub(crate) namespace: Option<String>,
+    pub(crate) result: Result<Vec<BuiltVariant>, BuildError>,
+}
+
+/// The objects for some clusters.
+#[derive(Clone)]
+pub(crate) struct BuiltVariant {
+    /// The clusters, sorted; none if it is for all.
+    pub(crate) clusters: Vec<ClusterName>,
+    pub(crate) objects: Vec<Object>,
+}
+
+/// Kustomizations that build the same objects.
+pub(crate) struct AmbiguousRoots {
+    pub(crate) folders: Vec<String>,
+    pub(crate) objects: Vec<Object>,
+}
+
+/// A source to build.
+struct SourceEntry<'c> {
+    kind: SourceKind,
+    /// Its settings, and its index in `federate.yaml`; `None` for a kustomization that is built without being named.
+    config: Option<(usize, &'c SourceConfig)>,
+}
+
+/// A job, with the clusters that it is for.
+type Jobs = BTreeMap<BuildJob, Vec<ClusterName>>;
+
+impl SourceEntry<'_> {
+    /// Whether what is built depends on the cluster.
+    fn is_per_cluster(&self) -> bool {
+        let has_overlays = |config: &SourceConfig| config.per_cluster.is_some();
+        matches!(self.kind, SourceKind::Chart(_))
+            || self.config.is_some_and(|(_, config)| has_overlays(config))
+    }
+
+    fn path(&self) -> &str {
+        match &self.kind {
+            SourceKind::Kustomize(path)
+            | SourceKind::Chart(path)
+            | SourceKind::Flux(path)
+            | SourceKind::ArgoCd(path) => path,
+        }
+    }
+
+    /// The jobs for clusters; for no cluster in particular if there are none.
+    fn list_jobs(
+        &self,
+        source: &dyn Source,
+        clusters: &[Cluster],
+        apis: &ApiClasses,
+    ) -> Result<Jobs, SourceProblem> {
+        let mut jobs = Jobs::new();
+        if clusters.is_empty() || !self.is_per_cluster() {
+            jobs.insert(self.job_for(source, None, &[].into())?, Vec::new());
+            return Ok(jobs);
+        }
+        for cluster in clusters {
+            let job = self.job_for(source, Some(cluster), &apis.list_for(cluster))?;
+            jobs.entry(job).or_default().push(cluster.name.clone());
+        }
+        for names in jobs.values_mut() {
+            names.sort();
+        }
+        Ok(jobs)
+    }
+
+    fn job_for(
+        &self,
+        source: &dyn Source,
+        cluster: Option<&Cluster>,
+        apis: &Arc<[String]>,
+    ) -> Result<BuildJob, SourceProblem> {
+        let config = self.config.map(|(_, config)| config);
+        let SourceKind::Chart(path) = &self.kind else {
+            let overlay = match (config.and_then(|config| config.per_cluster.as_ref()), cluster) {
+                (Some(PerCluster::Overlay(folder)), Some(cluster)) => {
+                    let folder = folder.trim_start_matches("./").trim_end_matches('/');
+                    Some(folder.replace(CLUSTER, &cluster.name))
+                        .filter(|folder| has_kustomization(source, folder))
+                }
+                _ => None,
+            };
+            return Ok(BuildJob::Kustomization {
+                folder: overlay.unwrap_or_else(|| self.path().to_owned()),
+                is_unrestricted: config.is_some_and(|config| config.load_restrictor == LoadRestrictor::None),
+            });
+        };
+        let default = SourceConfig::default();
+        let config = config.unwrap_or(&default);
+        let (files, set) = config.values_for(cluster);
+        let values = expand_values(source, &files)?;
+        Ok(BuildJob::Chart(Box::new(ChartJob {
+            path: path.clone(),
+            release: config.release.clone(),
+            namespace: config.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+            values,
+            set: if set.is_empty() { String::new() } else { Value::Object(set).to_string() },
+            kubernetes: cluster.and_then(|cluster| cluster.kubernetes.clone()),
+            apis: apis.clone(),
+            skips_crds: config.skip_crds,
+            drops_hooks: config.hooks == Hooks::Drop,
+        })))
+    }
+}
+
+/// Why the jobs of a source cannot be listed.
+enum SourceProblem {
+    Values(ValuesError),
+}
+
+impl From<ValuesError> for SourceProblem {
+    fn from(error: ValuesError) -> Self {
+        Self::Values(error)
+    }
+}
+
+/// The lists of APIs of clusters; equal ones are shared.
+#[derive(Default)]
+struct ApiClasses(BTreeMap<ClusterName, Arc<[String]>>);
+
+impl ApiClasses {
+    fn new(clusters: &[Cluster]) -> Self {
+        let mut known: BTreeMap<Vec<String>, Arc<[String]>> = BTreeMap::new();
+        let of_cluster = |cluster: &Cluster| {
+            let Apis::Listed(listed) = &cluster.apis else { return (cluster.name.clone(), Arc::from([])) };
+            let kinds = listed.iter().map(|(version, kind)| format!("{version}/{kind}"));
+            let versions: BTreeSet<&String> = listed.iter().map(|(version, _)| version).collect();
+            let all: Vec<String> = versions.into_iter().cloned().chain(kinds).collect();
+            let shared = known.entry(all).or_insert_with_key(|all| all.as_slice().into());
+            (cluster.name.clone(), shared.clone())
+        };
+        Self(clusters.iter().map(of_cluster).collect())
+    }
+
+    fn list_for(&self, cluster: &Cluster) -> Arc<[String]> {
+        self.0.get(&cluster.name).cloned().unwrap_or_else(|| [].into())
+    }
+}
+
+/// Whether a folder has a kustomization.
+fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
+    let is_one =
+        |entry: &Entry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str());
+    is_folder(source, folder) && source.list(folder).is_ok_and(|entries| entries.iter().any(is_one))
+}
+
+/// Whether a path is a folder that no link leads to.
+fn is_folder(source: &dyn Source, folder: &str) -> bool {
+    folder.is_empty() || matches!(crate::selection::find_entry(source, folder), Some(EntryKind::Folder))
+}
+
+/// A source whose folders are listed once.
+pub(crate) struct CachedSource<'s> {
+    source: &'s dyn Source,
+    folders: Mutex<BTreeMap<String, Result<Vec<Entry>, String>>>,
+}
+
+impl Source for CachedSource<'_> {
+    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.entry(folder.to_owned()).or_insert_with(|| self.source.list(folder)).clone()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.source.read(path)
+    }
+}
+
+/// Builds the sources of a repo. `inventory` returns the clusters of the objects that it is given.
+pub fn build_sources(
+    files: &RepoFiles,
+    source: &dyn Source,
+    builder: &dyn Builder,
+    claims: &dyn Claims,
+    inventory: &dyn Fn(Vec<Object>) -> Vec<Cluster>,
+) -> Builds {
+    let mut builds = Builds::default();
+    let entries = list_entries(files, &mut builds.findings);
+    if entries.is_empty() {
+        return builds;
+    }
+    let source = CachedSource { source, folders: Mutex::default() };
+    let runner = Runner { files, source: &source, builder, finder: OriginFinder::new(files) };
+    let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
+    let mut built = runner.build(&early, &[], &mut builds);
+    if !late.is_empty() {
+        let is_cluster = |object: &&Object| {
+            claims
+                .role(&object.id.api_version, &object.id.kind)
+                .is_some_and(|(_, role)| role == Role::Inventory)
+        };
+        let built_inputs: BTreeSet<&String> = built.iter().flat_map(|(_, inputs)| inputs).collect();
+        let plain = files.objects().filter(|object| !built_inputs.contains(&object.origin.file.to_string()));
+        let mut known: Vec<Object> = plain.chain(objects_of(&built)).filter(is_cluster).cloned().collect();
+        let mut per_cluster = runner.build(&late, &inventory(known.clone()), &mut builds);
+        // A chart may contain clusters itself.
+        let more: Vec<Object> = objects_of(&per_cluster).filter(is_cluster).cloned().collect();
+        if !more.is_empty() {
+            known.extend(more);
+            builds.findings.retain(|finding| finding.code == "invalid-config");
+            per_cluster = runner.build(&late, &inventory(known), &mut builds);
+        }
+        built.extend(per_cluster);
+    }
+    for (source, inputs) in built {
+        builds.inputs.extend(inputs);
+        builds.sources.push(source);
+    }
+    builds.separate_ambiguous(claims);
+    builds.findings.sort();
+    builds.findings.dedup();
+    builds
+}
+
+fn objects_of(built: &[(BuiltSource, Vec<String>)]) -> impl Iterator<Item = &Object> {
+    let variants = built.iter().filter_map(|(source, _)| source.result.as_ref().ok()).flatten();
+    variants.flat_map(|variant| &variant.objects)
+}
+
+/// The configured sources, and the kustomizations that are built without being named.
+fn list_entries<'f>(files: &'f RepoFiles, findings: &mut Vec<Finding>) -> Vec<SourceEntry<'f>> {
+    let mut entries = Vec::new();
+    for (index, config) in files.config.sources.iter().enumerate() {
+        match config.read_kind() {
+            Ok(kind @ (SourceKind::Flux(_) | SourceKind::ArgoCd(_))) => {
+                let key = if matches!(kind, SourceKind::Flux(_)) { "flux" } else { "argocd" };
+                let message =
+                    format!("`{key}` is not supported yet: name the folder with `kustomize` or `chart`");
+                findings.push(files.invalid_config(&format!("/sources/{index}/{key}"), message));
+            }
+            Ok(kind) => entries.push(SourceEntry { kind, config: Some((index, config)) }),
+            Err((key, why)) => findings.push(files.invalid_config(&format!("/sources/{index}{key}"), why)),
+        }
+    }
+    let claimed: Vec<&str> = entries.iter().map(SourceEntry::path).collect();
+    let overlays: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| match &entry.config?.1.per_cluster {
+            Some(PerCluster::Overlay(folder)) => Some(folder.trim_start_matches("./").trim_end_matches('/')),
+            _ => None,
+        })
+        .collect();
+    let is_claimed = |folder: &&str| {
+        claimed.contains(folder) || overlays.iter().any(|pattern| matches_overlay(pattern, folder))
+    };
+    let roots: Vec<SourceEntry<'_>> = files
+        .ownership
+        .list_roots()
+        .into_iter()
+        .filter(|folder| !is_claimed(folder))
+        .map(|folder| SourceEntry { kind: SourceKind::Kustomize(folder.to_owned()), config: None })
+        .collect();
+    entries.extend(roots);
+    entries
+}
+
+/// Whether a folder is that of an overlay, for any name of a cluster.
+fn matches_overlay(pattern: &str, folder: &str) -> bool {
+    let (pattern, folder): (Vec<&str>, Vec<&str>) =
+        (pattern.split('/').collect(), folder.split('/').collect());
+    pattern.len() == folder.len()
+        && pattern.iter().zip(folder).all(|(pattern, part)| match pattern.split_once(CLUSTER) {
+            Some((start, end)) => {
+                part.len() > start.len() + end.len() && part.starts_with(start) && part.ends_with(end)
+            }
+            None => *pattern == part,
+        })
+}
+
+struct Runner<'f> {
+    files: &'f RepoFiles,
+    source: &'f CachedSource<'f>,
+    builder: &'f dyn Builder,
+    finder: OriginFinder<'f>,
+}
+
+impl Runner<'_> {
+    /// Builds sources for clusters. Returns each with the files that it was built from.
+    fn build(
+        &self,
+        entries: &[&SourceEntry<'_>],
+        clusters: &[Cluster],
+        builds: &mut Builds,
+    ) -> Vec<(BuiltSource, Vec<String>)> {
+        let apis = ApiClasses::new(clusters);
+        let listed: Vec<Result<Jobs, SourceProblem>> =
+            entries.par_iter().map(|entry| entry.list_jobs(self.source, clusters, &apis)).collect();
+        let all: BTreeSet<&BuildJob> = listed.iter().flatten().flat_map(|jobs| jobs.keys()).collect();
+        let jobs: Vec<BuildJob> = all.into_iter().cloned().collect();
+        let results = self.builder.build(self.source, &jobs);
+        let parsed: Vec<Result<ParsedOutput, BuildError>> =
+            jobs.par_iter().zip(results).map(|(job, result)| self.parse_output(job, result?)).collect();
+        let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
+            jobs.iter().zip(&parsed).collect();
+        let finish = |(entry, listed): (&&SourceEntry<'_>, Result<Jobs, SourceProblem>)| {
+            self.finish(entry, listed, &results, builds)
+        };
+        entries.iter().zip(listed).map(finish).collect()
+    }
+
+    fn finish(
+        &self,
+        entry: &SourceEntry<'_>,
+        listed: Result<Jobs, SourceProblem>,
+        results: &BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>>,
+        builds: &mut Builds,
+    ) -> (BuiltSource, Vec<String>) {
+        let mut inputs = Vec::new();
+        let index = entry.config.map(|(index, _)| index);
+        let result = match listed {
+            Err(SourceProblem::Values(error)) => {
+                let pointer = index.map_or_else(String::new, |index| format!("/sources/{index}"));
+                let at = self.files.locate_text(&pointer, &error.written);
+                builds.findings.push(self.files.config_finding(
+                    "build-failed",
+                    at,
+                    &pointer,
+                    &error.why,
+                    error.help,
+                ));
+                Err(BuildError { code: "build-failed", why: error.why, help: None, place: None })
+            }
+            Ok(jobs) => jobs
+                .iter()
+                .filter_map(|(job, clusters)| Some((clusters, *results.get(job)?)))
+                .map(|(clusters, result)| {
+                    let parsed = result.as_ref().map_err(Clone::clone)?;
+                    inputs.extend(parsed.inputs.iter().cloned());
+                    builds.findings.extend(parsed.findings.iter().cloned());
+                    builds.renamed.extend(parsed.renamed.iter().cloned());
+                    Ok(BuiltVariant { clusters: clusters.clone(), objects: parsed.objects.clone() })
+                })
+                .collect::<Result<Vec<BuiltVariant>, BuildError>>(),
+        };
+        if let (Err(error), Some(index)) = (&result, index)
+            && builds.findings.iter().all(|finding| finding.pointer != format!("/sources/{index}"))
+        {
+            builds.findings.push(self.report_failure(entry, error, index));
+        }
+        let mut variants = result;
+        if let Ok(variants) = &mut variants {
+            variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+        }
+        let is_chart = matches!(entry.kind, SourceKind::Chart(_));
+        let namespace = || entry.config?.1.namespace.clone();
+        let built = BuiltSource {
+            path: entry.path().to_owned(),
+            is_configured: index.is_some(),
+            is_chart,
+            namespace: namespace().filter(|_| is_chart),
+            result: variants,
+        };
+        (built, inputs)
+    }
+
+    fn report_failure(&self, entry: &SourceEntry<'_>, error: &BuildError, index: usize) -> Finding {
+        let what = match &entry.kind {
+            SourceKind::Chart(path) => format!("the chart `{path}`"),
+            _ => format!("the kustomization `{}`", entry.path()),
+        };
+        let message = format!("{what} cannot be built: {}", error.why);
+        let Some((file, line)) = &error.place else {
+            let pointer = format!("/sources/{index}");
+            let at = self.files.locate_config(&pointer);
+            return self.files.config_finding(error.code, at, &pointer, &message, error.help.clone());
+        };
+        let at = (*line > 0).then_some(federate_yaml::Position { line: *line, column: 1 });
+        let finding = Finding::in_file(Severity::Error, error.code, &file.as_str().into(), at, message);
+        Finding { help: error.help.clone(), ..finding }
+    }
+
+    fn parse_output(&self, job: &BuildJob, output: BuildOutput) -> Result<ParsedOutput, BuildError> {
+        let path: Arc<str> = job.path().into();
+        let mut contents = load::split(&path, federate_yaml::read(&output.text));
+        let errors: Vec<&Finding> = contents.findings.iter().filter(|finding| finding.is_error()).collect();
+        if let Some(first) = errors.first() {
+            let line = first.origin.as_ref().map_or(0, |origin| origin.line);
+            return Err(BuildError {
+                code: "build-failed",
+                why: format!("line {line} of its output is wrong: {}", first.message),
+                help: first.help.clone(),
+                place: None,
+            });
+        }
+        let renamed = self.finder.locate(job, &output, &mut contents.objects);
+        let place = |finding: &mut Finding| {
+            if let Some(origin) = &mut finding.origin {
+                *origin = Origin { file: path.clone(), document: u32::MAX, item: None, line: 0 };
+            }
+        };
+        contents.findings.iter_mut().for_each(place);
+        contents.findings.extend(output.warnings.iter().map(|warning| {
+            let (file, line) = warning.place.clone().unwrap_or_else(|| (job.path().to_owned(), 0));
+            let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
+            Finding::in_file(Severity::Warning, warning.code, &file.into(), at, warning.message.clone())
+                .help(warning.help.clone())
+        }));
+        let load::Contents { objects, findings, .. } = contents;
+        Ok(ParsedOutput { objects, renamed, findings, inputs: output.inputs })
+    }
+}
+
+/// The objects of an output.
+struct ParsedOutput {
+    objects: Vec<Object>,
+    renamed: Vec<RenamedObject>,
+    findings: Vec<Finding>,
+    inputs: Arc<[String]>,
+}
+
+impl Builds {
+    /// Takes the templates out of what kustomizations build that others build too, unless `federate.yaml` names them: only
+    /// the user knows which one is meant.
+    fn separate_ambiguous(&mut self, claims: &dyn Claims) {
+        let is_auto = |source: &BuiltSource| !source.is_configured && source.result.is_ok();
+        let mut builders: BTreeMap<(String, String, Option<String>, String), BTreeSet<usize>> =
+            BTreeMap::new();
+        for (index, source) in self.sources.iter().enumerate().filter(|(_, source)| is_auto(source)) {
+            for object in source.result.iter().flatten().flat_map(|variant| &variant.objects) {
+                builders.entry(owned_identity(object)).or_default().insert(index);
+            }
+        }
+        builders.retain(|_, sources| sources.len() > 1);
+        if builders.is_empty() {
+            return;
+        }
+        let mut taken: BTreeMap<BTreeSet<usize>, Vec<Object>> = BTreeMap::new();
+        for source in self.sources.iter_mut().filter(|source| !source.is_configured) {
+            for variant in source.result.iter_mut().flatten() {
+                let is_shared = |object: &mut Object| {
+                    claims.role(&object.id.api_version, &object.id.kind).is_none()
+                        && builders.contains_key(&owned_identity(object))
+                };
+                for object in variant.objects.extract_if(.., is_shared) {
+                    let Some(sources) = builders.get(&owned_identity(&object)) else { continue };
+                    let objects = taken.entry(sources.clone()).or_default();
+                    if objects.iter().all(|one| identity(one) != identity(&object)) {
+                        objects.push(object);
+                    }
+                }
+            }
+        }
+        for (sources, objects) in taken {
+            let folders = sources.iter().filter_map(|index| self.sources.get(*index));
+            let folders = folders.map(|source| source.path.clone()).collect();
+            self.ambiguous.push(AmbiguousRoots { folders, objects });
+        }
+    }
+
+    /// The file of the kustomization in a folder, which was built.
+    pub(crate) fn find_kustomization(&self, folder: &str) -> String {
+        let paths = KUSTOMIZATIONS
+            .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
+        let [first, ..] = &paths;
+        paths.iter().find(|path| self.inputs.contains(*path)).unwrap_or(first).clone()
+    }
+
+    /// The source that was built from a folder.
+    pub(crate) fn find_source(&self, path: &str) -> Option<&BuiltSource> {
+        self.sources.iter().find(|source| source.path == path)
+    }
+}
+
+fn owned_identity(object: &Object) -> (String, String, Option<String>, String) {
+    let (group, kind, namespace, name) = identity(object);
+    (group.to_owned(), kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
+}
+
+/// Whether an object that SOPS encrypted is as it is written in a file.
+fn is_as_written(built: &Object, written: &Object) -> bool {
+    !is_encrypted(&built.body) || built.body == written.body
+}

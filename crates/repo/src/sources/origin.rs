@@ -1,0 +1,155 @@
+//! Where in the repo a built object comes from: what kustomize's origin annotations and Helm's comments say, and the line of
+//! the object in that file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use federate_kubernetes::{Object, Origin};
+use serde_json::Value;
+
+use super::{RenamedObject, is_as_written};
+use crate::RepoFiles;
+use crate::build::{BuildJob, BuildOutput, is_packaged_chart};
+use crate::selection::normalize_path;
+
+/// kustomize's annotation with the origin of an object.
+const ORIGIN: &str = "config.kubernetes.io/origin";
+
+/// The start of the comment with which Helm names the file of an object.
+const SOURCE: &str = "# Source: ";
+
+/// Stands for a document that a file does not have, so that no position is searched in it.
+const NO_DOCUMENT: u32 = u32::MAX;
+
+/// Finds the places of built objects.
+pub(super) struct OriginFinder<'f> {
+    files: &'f RepoFiles,
+    objects: BTreeMap<&'f str, Vec<&'f Object>>,
+}
+
+impl<'f> OriginFinder<'f> {
+    pub(super) fn new(files: &'f RepoFiles) -> Self {
+        let mut objects: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+        for object in files.objects() {
+            objects.entry(&object.origin.file).or_default().push(object);
+        }
+        Self { files, objects }
+    }
+
+    /// Replaces the places in an output by those in the repo. Returns the objects whose names are not as they are written.
+    pub(super) fn locate(
+        &self,
+        job: &BuildJob,
+        output: &BuildOutput,
+        objects: &mut [Object],
+    ) -> Vec<RenamedObject> {
+        match job {
+            BuildJob::Kustomization { folder, .. } => {
+                return objects
+                    .iter_mut()
+                    .filter_map(|object| self.locate_resource(folder, object))
+                    .collect();
+            }
+            BuildJob::Chart(chart) => {
+                let text = String::from_utf8_lossy(&output.text);
+                let sources = list_sources(&text);
+                let mut seen: BTreeMap<(Arc<str>, String), usize> = BTreeMap::new();
+                for object in objects {
+                    let line = object.origin.line;
+                    let at = sources.partition_point(|(at, _)| *at <= line);
+                    let source = at.checked_sub(1).and_then(|at| sources.get(at));
+                    let file = source.map_or(&*chart.path, |(_, source)| source);
+                    let file = resolve_template(&chart.path, file);
+                    let count = seen.entry((file.clone(), object.id.kind.clone())).or_default();
+                    let line = self.find_kind(&file, &object.id.kind, *count);
+                    *count += 1;
+                    object.origin = Origin { file, document: NO_DOCUMENT, item: None, line };
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// The line of a template with a kind, or 1 if the file does not show it.
+    fn find_kind(&self, file: &str, kind: &str, occurrence: usize) -> u32 {
+        let Some(text) = self.files.texts.get(file) else { return 1 };
+        let text = String::from_utf8_lossy(text);
+        let is_kind = |line: &str| line.strip_prefix("kind:").is_some_and(|rest| rest.trim() == kind);
+        let lines: Vec<u32> = (1..)
+            .zip(text.lines())
+            .filter(|(_, line)| is_kind(line))
+            .map(|(number, _): (u32, _)| number)
+            .collect();
+        lines.get(occurrence).or(lines.last()).copied().unwrap_or(1)
+    }
+
+    fn locate_resource(&self, folder: &str, object: &mut Object) -> Option<RenamedObject> {
+        let annotation = take_annotation(object, ORIGIN);
+        let origin = annotation.and_then(|text| federate_yaml::read(text.as_bytes()).documents.pop());
+        let origin = origin.map(|document| document.value).unwrap_or_default();
+        let field = |key: &str| origin.get(key).and_then(Value::as_str);
+        let path = field("path").or_else(|| field("configuredIn")).unwrap_or("kustomization.yaml");
+        let file = normalize_path(&format!("{folder}/{path}")).unwrap_or_else(|_| folder.to_owned());
+        let file: Arc<str> = file.trim_start_matches('/').into();
+        let own = self.objects.get(&*file).map(Vec::as_slice).unwrap_or_default();
+        let is_it = |written: &&&Object| {
+            written.id.kind == object.id.kind
+                && written.id.group() == object.id.group()
+                && object.id.name.contains(&written.id.name)
+        };
+        // The longest name that is in the built one.
+        let written = own.iter().filter(is_it).max_by_key(|written| written.id.name.len());
+        object.origin = match written {
+            Some(written) if is_as_written(object, written) => written.origin.clone(),
+            _ => Origin { file, document: NO_DOCUMENT, item: None, line: 1 },
+        };
+        let name = match written {
+            Some(written) => Some(written.id.name.clone()),
+            None => without_hash(&object.id.name),
+        };
+        let written = name.filter(|name| *name != object.id.name)?;
+        Some(RenamedObject { kind: object.id.kind.clone(), written, built: object.id.name.clone() })
+    }
+}
+
+/// The lines of the output of Helm that name files, with the files.
+fn list_sources(text: &str) -> Vec<(u32, &str)> {
+    let named = |(line, text): (u32, &'_ str)| Some((line, text.strip_prefix(SOURCE)?.len()));
+    (1..)
+        .zip(text.lines())
+        .filter_map(|(line, text)| {
+            let (line, length) = named((line, text))?;
+            Some((line, text.get(text.len() - length..)?.trim()))
+        })
+        .collect()
+}
+
+/// The file of the repo of a template of a chart, whose path starts with the name of the chart.
+fn resolve_template(chart: &str, source: &str) -> Arc<str> {
+    if is_packaged_chart(chart) {
+        return chart.into();
+    }
+    match source.split_once('/') {
+        Some((_, below)) if source != chart && chart.is_empty() => below.into(),
+        Some((_, below)) if source != chart => format!("{chart}/{below}").into(),
+        _ => chart.into(),
+    }
+}
+
+/// The name of a generated object without the hash of its content; `None` if it does not end in one.
+fn without_hash(name: &str) -> Option<String> {
+    let (start, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() == 10 && hash.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    is_hash.then(|| start.to_owned())
+}
+
+/// Removes an annotation, and the annotations if there are no others.
+fn take_annotation(object: &mut Object, key: &str) -> Option<String> {
+    let metadata = object.body.get_mut("metadata")?.as_object_mut()?;
+    let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
+    let value = annotations.shift_remove(key)?;
+    if annotations.is_empty() {
+        metadata.shift_remove("annotations");
+    }
+    value.as_str().map(str::to_owned)
+}

@@ -1,0 +1,115 @@
+//! Values files of charts: globs, files that may be missing, and paths that are refused.
+
+use crate::selection::{find_entry, normalize_path};
+use crate::source::{EntryKind, Source};
+
+/// Why a values file cannot be used.
+pub(super) struct ValuesError {
+    /// The path, as it is written after the name of the cluster is put in.
+    pub(super) written: String,
+    pub(super) why: String,
+    pub(super) help: Option<String>,
+}
+
+/// The paths of values files, in order. They exist.
+pub(super) fn expand_values(source: &dyn Source, written: &[String]) -> Result<Vec<String>, ValuesError> {
+    let mut paths = Vec::new();
+    for path in written {
+        expand_path(source, path, &mut paths)?;
+    }
+    Ok(paths)
+}
+
+fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> Result<(), ValuesError> {
+    let refuse = |why: String, help: Option<&str>| {
+        Err(ValuesError { written: written.to_owned(), why, help: help.map(str::to_owned) })
+    };
+    let (path, is_optional) = match written.strip_suffix('?') {
+        Some(path) => (path, true),
+        None => (written, false),
+    };
+    if path.contains("://") {
+        let help = "commit the file to the repo: values are never fetched";
+        return refuse(format!("the values file `{path}` is a URL"), Some(help));
+    }
+    let Ok(path) = normalize_path(path) else {
+        return refuse(format!("the values file `{path}` is outside of the repo"), None);
+    };
+    if path.contains('*') {
+        let parts: Vec<&str> = path.split('/').collect();
+        let before = paths.len();
+        match_parts(source, "", &parts, paths);
+        if paths.len() == before && !is_optional {
+            return refuse(format!("no file of the repo matches `{path}`"), Some(OPTIONAL));
+        }
+        return Ok(());
+    }
+    match find_entry(source, &path) {
+        Some(EntryKind::File) => paths.push(path),
+        None if is_optional => {}
+        None => return refuse(format!("the repo has no values file `{path}`"), Some(OPTIONAL)),
+        Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
+            return refuse(
+                format!("the values file `{path}` is a link, or a link leads to it"),
+                Some("name the file itself"),
+            );
+        }
+        Some(_) => return refuse(format!("`{path}` is not a file that can be read"), None),
+    }
+    Ok(())
+}
+
+const OPTIONAL: &str = "end the path in `?` if it may be missing";
+
+/// Adds the files below `folder` that match the parts of a glob, sorted.
+fn match_parts(source: &dyn Source, folder: &str, parts: &[&str], paths: &mut Vec<String>) {
+    let Some((part, rest)) = parts.split_first() else { return };
+    let Ok(mut entries) = source.list(folder) else { return };
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    for entry in entries.into_iter().filter(|entry| matches_part(part, &entry.name)) {
+        let path = if folder.is_empty() { entry.name } else { format!("{folder}/{}", entry.name) };
+        match entry.kind {
+            EntryKind::File if rest.is_empty() => paths.push(path),
+            EntryKind::Folder if !rest.is_empty() => match_parts(source, &path, rest, paths),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a name matches a part of a glob, in which `*` stands for any characters.
+fn matches_part(pattern: &str, name: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    if !pattern.contains('*') {
+        return rest.is_empty();
+    }
+    let pieces: Vec<&str> = pieces.collect();
+    let Some((last, between)) = pieces.split_last() else { return rest.is_empty() };
+    for piece in between {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = rest.get(at + piece.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last) && (pattern.starts_with('.') || !name.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches_part;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, expected) in [
+            ("a.yaml", "a.yaml", true),
+            ("a.yaml", "a.yaml2", false),
+            ("*.yaml", "a.yaml", true),
+            ("*.yaml", ".a.yaml", false),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+            ("*", "x", true),
+        ] {
+            assert_eq!(matches_part(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}
