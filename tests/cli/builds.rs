@@ -66,7 +66,10 @@ impl Tools {
             Self { kustomize: find_program(&["kustomize", "kubectl"]), helm: find_program(&["helm"]) };
         let missing = (kustomize && tools.kustomize.is_none()) || (helm && tools.helm.is_none());
         if missing {
-            eprintln!("skipped: this machine lacks kustomize, kubectl or helm");
+            #[allow(clippy::print_stderr, reason = "whoever runs the tests must know")]
+            {
+                eprintln!("skipped: this machine lacks kustomize, kubectl or helm");
+            }
             return None;
         }
         Some(tools)
@@ -107,7 +110,7 @@ fn objects(text: &str) -> BTreeMap<String, serde_json::Value> {
     let documents = federate_yaml::read(text.as_bytes()).documents.into_iter();
     documents
         .map(|document| document.value)
-        .filter(|value| value.is_object())
+        .filter(serde_json::Value::is_object)
         .map(|mut value| {
             let name = format!("{} {}", value["kind"], value["metadata"]["name"]);
             value["metadata"].as_object_mut().unwrap().remove("namespace");

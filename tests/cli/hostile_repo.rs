@@ -231,7 +231,7 @@ fn scripted(script: &str, count: usize) -> Sandbox {
 #[test]
 fn scripts_have_a_limit_together() {
     let said = check(&scripted("while true do end", 500));
-    assert!(said.contains("[too-much-work]") && said.contains("it was stopped before X a/x"), "{said}");
+    assert!(said.contains("[too-much-work]") && said.contains("it was stopped before"), "{said}");
     let again = check(&scripted("while true do end", 500));
     assert_eq!(said, again, "at the same object every time");
     let numerals =
@@ -329,8 +329,8 @@ fn clusters_of_the_configuration_are_located_at_once() {
     let list = each(5000, |n| format!("- {{name: '{n}/'}}\n"));
     let settings = each(5000, |n| format!("  d{n}: {{}}\n"));
     let config = format!("clusters:\n{list}dialects:\n{settings}");
-    let said = check(&Sandbox::web().file("federate.yaml", config));
-    assert_eq!(said.matches("there is no dialect").count(), 100, "{said}");
+    let said = run(&Sandbox::web().file("federate.yaml", config), "check -v").out;
+    assert_eq!(said.matches("contains a path separator").count(), 100, "{said}");
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn placements_of_the_same_objects_have_a_limit() {
     });
     let namespaces =
         each(1000, |n| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: n{n}}}\n"));
-    let placements = each(1000, |n| {
+    let placements = each(300, |n| {
         format!(
             "---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p{n}}}\nspec: \
              {{resourceSelectors: [{{group: \"\", version: v1, kind: Namespace, labelSelector: {{matchLabels: {{}}}}}}], policy: \
@@ -366,8 +366,9 @@ fn one_decision_has_a_limit() {
         "1,".repeat(200_000)
     );
     let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", list).file("o.yaml", overrides);
-    let said = check(&repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n")));
-    assert!(said.contains("it was stopped before ConfigMap a/a"), "{said}");
+    let ran =
+        run(&repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n")), "render --out out");
+    assert!(ran.err.contains("it was stopped before ConfigMap a/a"), "{ran:#?}");
 
     let containers = each(5000, |n| format!("  - {{name: c{n}, image: a}}\n"));
     let pod = format!(

@@ -147,9 +147,8 @@ fn an_unknown_scope_is_a_finding_where_it_decides() {
 #[test]
 fn observed_objects_without_a_namespace_are_cluster_scoped_and_typed_lists_are_read() {
     let selector = "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet}";
-    let set =
-        "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata: {name: cs}\nspec: {replicas: 1}\n";
-    let list = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSetList\nmetadata: {resourceVersion: '1'}\nitems:\n- metadata: {name: cs, namespace: default}\n  spec: {replicas: 1}\n";
+    let set = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata: {name: cs}\nspec: {replicas: 1, template: {spec: {containers: [{name: c, image: a}]}}}\n";
+    let list = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSetList\nmetadata: {resourceVersion: '1'}\nitems:\n- metadata: {name: cs, namespace: default}\n  spec: {replicas: 1, template: {spec: {containers: [{name: c, image: a}]}}}\n";
     let repo = Sandbox::web()
         .file("set.yaml", set)
         .file("p.yaml", policy("PropagationPolicy", selector))

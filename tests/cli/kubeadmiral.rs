@@ -85,7 +85,7 @@ fn stuck_since(time: &str) -> String {
                 "reason": "Unschedulable", "lastTransitionTime": time}]}})
     };
     let all = [deployment, set, pod("web-1-a"), pod("web-1-b")];
-    all.iter().map(|object| format!("---\n{object}\n")).collect()
+    all.map(|object| format!("---\n{object}\n")).concat()
 }
 
 #[test]

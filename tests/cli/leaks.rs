@@ -225,7 +225,7 @@ metadata: {name: m1}
 
 #[test]
 fn values_named_like_credentials_are_in_no_output() {
-    let repo = Sandbox::new().file("all.yaml", &CREDENTIALS.replace("CANARY", "first"));
+    let repo = Sandbox::new().file("all.yaml", CREDENTIALS.replace("CANARY", "first"));
     repo.git("init -q -b main");
     repo.git("add -A");
     repo.git("-c user.name=a -c user.email=a@example.com commit -qm one");

@@ -152,8 +152,8 @@ pub(crate) fn memory(bytes: &[u8]) {
     let sections = sections(bytes);
     let data: Value = serde_json::from_str(&sections[0]).unwrap_or_default();
     let packed = packed(sections.get(1).map_or("", String::as_str));
-    memory_of_sync(data.clone(), &packed);
-    memory_of_cluster(data, &packed);
+    memory_of_sync(&data, &packed);
+    memory_of_cluster(&data, &packed);
     if let Some(stored) = sections.get(2) {
         record(stored);
     }
@@ -169,7 +169,7 @@ fn check_plan(text: &[u8]) {
     }
 }
 
-fn memory_of_sync(data: Value, packed: &[u8]) {
+fn memory_of_sync(data: &Value, packed: &[u8]) {
     let right = digest([packed]);
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\"")).replace('@', &right[..12]);
     let object = json!({"data": serde_json::from_str::<Value>(&data).unwrap_or_default()});
@@ -190,7 +190,7 @@ fn memory_of_sync(data: Value, packed: &[u8]) {
     }
 }
 
-fn memory_of_cluster(data: Value, packed: &[u8]) {
+fn memory_of_cluster(data: &Value, packed: &[u8]) {
     let right = Sha256::digest(packed).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\""));
     let data: Value = serde_json::from_str(&data).unwrap_or_default();

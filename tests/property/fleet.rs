@@ -133,7 +133,7 @@ impl Fleet {
         match change {
             Change::RemoveCluster => fleet.clusters[cluster].has_left = true,
             Change::RelabelCluster => {
-                fleet.clusters[cluster].region = (self.clusters[cluster].region + 1) % 3
+                fleet.clusters[cluster].region = (self.clusters[cluster].region + 1) % 3;
             }
             Change::RemovePolicy => fleet.has_policy = false,
             Change::StateDefaults => fleet.states_defaults = true,

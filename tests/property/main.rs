@@ -59,8 +59,11 @@ fn open(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
     Session::of_files(files, Config::default(), Options { previous, ..Options::new(DIALECTS) })
 }
 
+/// A cluster with its replicas.
+type PlacedReplicas = (String, Option<i64>);
+
 /// The clusters of each object with their replicas.
-fn clusters(plan: &federate_dialect::Plan) -> Vec<(String, Vec<(String, Option<i64>)>)> {
+fn clusters(plan: &federate_dialect::Plan) -> Vec<(String, Vec<PlacedReplicas>)> {
     let placed = |row: &federate_dialect::Placement| {
         row.clusters.iter().map(|placed| (placed.name.to_string(), placed.replicas)).collect()
     };

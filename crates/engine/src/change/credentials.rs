@@ -90,15 +90,15 @@ impl Hiding<'_> {
         for (name, value) in map {
             match value {
                 Value::String(text) if OBJECTS.contains(&name.as_str()) => {
-                    if let Ok(mut object) = serde_json::from_str::<Value>(text) {
-                        if hide_credentials(&mut object, self.key) {
-                            self.any = true;
-                            *text = object.to_string();
-                        }
+                    if let Ok(mut object) = serde_json::from_str::<Value>(text)
+                        && hide_credentials(&mut object, self.key)
+                    {
+                        self.any = true;
+                        *text = object.to_string();
                     }
                 }
                 value if names_credential(name) || DOCKER_CONFIGS.contains(&name.as_str()) => {
-                    self.all(name, value)
+                    self.all(name, value);
                 }
                 value => self.texts(value),
             }
@@ -126,7 +126,7 @@ impl Hiding<'_> {
                                 && holds_credential(field)
                                 && !(self.names_keys && field == "secretKey") =>
                         {
-                            self.all(field, value)
+                            self.all(field, value);
                         }
                         value => self.value(value),
                     }
