@@ -96,12 +96,12 @@ stage_diff() {
 
 # write_page ARGUMENTS…: the same differences as a page. The comment does not depend on it.
 write_page() {
-  local word words=()
+  local word page_arguments=()
   for word; do
     [ "$word" != markdown ] || word=html
-    words+=("$word")
+    page_arguments+=("$word")
   done
-  federate "${words[@]}" -- "$path" >"$mine/page.html" 2>/dev/null || :
+  federate "${page_arguments[@]}" -- "$path" >"$mine/page.html" 2>/dev/null || :
   if [ -s "$mine/page.html" ]; then
     pages=$pages${pages:+$'\n'}$mine/page.html
   fi

@@ -117,7 +117,7 @@ comment_text() {
     cat "$mine/diff.md"
     # A misspelt branch looks like one that does not exist yet.
     if [ -s "$mine/page.html" ] && [ -n "${GITHUB_RUN_ID:-}" ]; then
-      printf '\n[A page to look at](%s/%s/actions/runs/%s#artifacts) is an artifact of this run; `#Deployment/NAMESPACE/NAME` after its address opens an object.\n' \
+      printf '\n[A page to look at](%s/%s/actions/runs/%s#artifacts) is an artifact of this run; #Deployment/NAMESPACE/NAME after its address opens an object.\n' \
         "${GITHUB_SERVER_URL:-https://github.com}" "$GITHUB_REPOSITORY" "$GITHUB_RUN_ID"
     fi
     [ -z "$memory_note" ] || printf '\n%s\n' "$(words_of "$memory_note")"
