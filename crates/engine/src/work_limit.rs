@@ -24,7 +24,7 @@ const STEPS_PER_BYTE: u64 = 100;
 const BATCH: usize = 32;
 /// The steps of a cluster of a placement, of a value in the memory of a scheduler, and of a change by an override rule.
 const STEPS_PER_CLUSTER: u64 = 20;
-const STEPS_PER_VALUE: u64 = 80;
+const STEPS_PER_VALUE: u64 = 54;
 const STEPS_PER_CHANGE: u64 = 500;
 
 /// The limit of one part of a run.
