@@ -231,7 +231,9 @@ fn scripted(script: &str, count: usize) -> Sandbox {
 #[test]
 fn scripts_have_a_limit_together() {
     let said = check(&scripted("while true do end", 500));
-    assert!(said.contains("[too-much-work]") && said.contains("it was stopped before"), "{said}");
+    // The first of the objects that were decided at the same time, none of which counts.
+    let stopped = "it was stopped before CustomResourceDefinition xs.example.com";
+    assert!(said.contains("[too-much-work]") && said.contains(stopped), "{said}");
     let again = check(&scripted("while true do end", 500));
     assert_eq!(said, again, "at the same object every time");
     let numerals =
