@@ -12,7 +12,9 @@ pub mod progress;
 pub mod record;
 pub mod rollout;
 mod source;
+pub mod stage;
 pub mod status;
+pub mod summary;
 mod sync;
 mod window;
 

@@ -21,9 +21,6 @@ pub struct Progress {
     /// Whether it was aborted, and clusters return to their former revisions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
-    /// Whether the spec has changed, so that it starts over.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub restarts: bool,
     /// The stages that have started, by name.
     pub stages: BTreeMap<String, StageProgress>,
 }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use federate_dialect::PolicyRollouts;
 
 use crate::progress::{ClusterRevisions, Progress};
+use crate::stage::SyncStage;
 use crate::status::Status;
 use crate::{ApiVersion, Kind, Metadata, Spec, Sync};
 
@@ -26,6 +27,9 @@ pub struct Record {
     pub status: Status,
     /// The digest of the spec.
     pub spec: String,
+    /// What is being done with the revision that was accepted last.
+    #[serde(default)]
+    pub stage: SyncStage,
     /// The revision that was accepted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
@@ -48,6 +52,8 @@ pub struct Record {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     spec: String,
+    #[serde(default)]
+    stage: SyncStage,
     accepted: Option<Accepted>,
     #[serde(default)]
     rollout: Option<Progress>,
@@ -76,7 +82,7 @@ pub struct Accepted {
     pub tip: String,
     /// Where the branches are that were committed to.
     pub branches: BTreeMap<String, String>,
-    /// Whether everything was carried out.
+    /// Whether everything was carried out. [`Record::enter_stage`] sets it.
     pub done: bool,
     /// The clusters that are still to be brought to it; all of them if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,11 +100,6 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Whether the source has not moved, and its revision was carried out completely.
-    pub fn is_at(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
-        self.done && self.is_for(tip, branches)
-    }
-
     /// Whether neither the source nor the branches have moved, as far as that is known.
     pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
         let stays = |(branch, commit): (&String, &String)| {
@@ -122,6 +123,7 @@ impl Record {
             metadata: RecordMetadata { name: sync.metadata.clone(), generation },
             status,
             spec: spec_digest(sync),
+            stage: SyncStage::Idle,
             accepted: None,
             rollout: None,
             clusters: ClusterRevisions::new(),
@@ -138,6 +140,7 @@ impl Record {
             metadata: RecordMetadata { name: metadata.clone(), generation },
             status,
             spec: String::new(),
+            stage: SyncStage::Idle,
             accepted: None,
             rollout: None,
             clusters: ClusterRevisions::new(),
@@ -146,17 +149,42 @@ impl Record {
         }
     }
 
-    /// Whether the one commit that a Sync names was carried out.
-    pub fn is_rolled_back(&self, sync: &Sync) -> bool {
+    /// Whether the revision that was accepted last is the one commit that a Sync names.
+    pub fn is_at_named_commit(&self, sync: &Sync) -> bool {
         let reference = sync.spec.source.reference.as_ref();
         let commit = reference.and_then(|reference| reference.commit.as_ref());
-        let accepted = self.accepted.as_ref().filter(|accepted| accepted.done && self.rollout.is_none());
+        let accepted = self.accepted.as_ref();
         accepted.zip(commit).is_some_and(|(accepted, commit)| accepted.tip.eq_ignore_ascii_case(commit))
+    }
+
+    /// Notes a stage of the revision that was accepted last.
+    pub fn enter_stage(&mut self, stage: SyncStage) {
+        self.stage = stage;
+        if let Some(accepted) = &mut self.accepted {
+            accepted.done = stage == SyncStage::Idle;
+            if matches!(stage, SyncStage::Idle | SyncStage::Applying) {
+                accepted.pending = None;
+            }
+        }
+    }
+
+    /// Finds the stage of a record that was written before stages were recorded.
+    fn with_stage(mut self) -> Self {
+        let Some(accepted) = self.accepted.as_ref().filter(|accepted| !accepted.done) else { return self };
+        if self.stage == SyncStage::Idle {
+            self.stage = match (&self.rollout, self.policies.is_empty(), &accepted.pending) {
+                (Some(_), _, _) => SyncStage::RollingOut,
+                (None, false, _) => SyncStage::RollingOutPolicies,
+                (None, true, Some(_)) => SyncStage::Retrying,
+                (None, true, None) => SyncStage::Applying,
+            };
+        }
+        self
     }
 
     /// Reads a record; `None` if it is damaged.
     pub fn read(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        serde_json::from_str(text).ok().map(Self::with_stage)
     }
 
     /// The record as text.
@@ -168,6 +196,7 @@ impl Record {
     pub fn stored(&self) -> String {
         let stored = Stored {
             spec: self.spec.clone(),
+            stage: self.stage,
             accepted: self.accepted.clone(),
             rollout: self.rollout.clone(),
             clusters: self.clusters.clone(),
@@ -180,9 +209,10 @@ impl Record {
     /// Restores what [`stored`](Self::stored) has returned, unless it is damaged.
     pub fn restore(&mut self, stored: &str) {
         if let Ok(stored) = serde_json::from_str::<Stored>(stored) {
-            (self.spec, self.accepted) = (stored.spec, stored.accepted);
-            (self.rollout, self.clusters) = (stored.rollout, stored.clusters);
-            (self.policies, self.valid_spec) = (stored.policies, stored.valid_spec);
+            let Stored { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;
+            let own = self.clone();
+            *self =
+                Self { spec, stage, accepted, rollout, clusters, policies, valid_spec, ..own }.with_stage();
         }
     }
 
@@ -193,14 +223,11 @@ impl Record {
             self.spec = spec;
             self.metadata.generation += i64::from(counts);
             // Another spec may want something else done with the same revision.
-            if let Some(accepted) = &mut self.accepted {
-                (accepted.done, accepted.pending) = (false, None);
+            if let Some(accepted) = &self.accepted {
                 for cluster in self.clusters.values_mut() {
                     cluster.stale |= cluster.revision.as_ref() == Some(&accepted.tip);
                 }
-            }
-            if let Some(rollout) = &mut self.rollout {
-                rollout.restarts = true;
+                self.enter_stage(SyncStage::Applying);
             }
         }
         self.status.observed_generation = self.metadata.generation;

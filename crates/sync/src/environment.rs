@@ -9,9 +9,9 @@ use federate_live::{Access, Fence};
 use federate_repo::build::Builder;
 use federate_session::Session;
 
-use crate::credentials::{Credentials, Keys};
 use crate::private::PrivateFile;
 use crate::read::Loaded;
+use crate::source::credentials::{Credentials, Keys};
 use crate::tally::Tally;
 
 /// How a Sync's clusters are reached, with files that must exist for that long.

@@ -8,14 +8,15 @@ use federate_engine::actions::{Actions, RepoRef};
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
 use federate_sync_api::Metadata;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::hub::HubStateStore;
-use crate::opened::SessionCache;
+use crate::members::selection::selected_names;
+use crate::plan::sessions::SessionCache;
 use crate::read::Loaded;
 use crate::round::{Round, RoundError};
-use crate::selection::selected_names;
 use crate::state::{StateStore, SyncState};
 
 /// Why a question has no answer.
@@ -47,7 +48,7 @@ pub struct SyncDiff {
 }
 
 /// The objects of a Sync in each cluster.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncTree {
     /// The Sync.
@@ -60,7 +61,7 @@ pub struct SyncTree {
 }
 
 /// The objects of a Sync in a cluster.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeCluster {
     /// Its name.
@@ -76,7 +77,7 @@ pub struct TreeCluster {
 }
 
 /// An object of a Sync in a cluster.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeObject {
     /// The object.
@@ -89,7 +90,7 @@ pub struct TreeObject {
 }
 
 /// The health of an object, in the words of kstatus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum TreeHealth {
     /// The change has arrived.
     Current,

@@ -11,17 +11,18 @@ use federate_repo::EmptySource;
 use federate_session::{Options, Session};
 use federate_sync_api::Spec;
 use federate_sync_api::record::Record;
+use federate_sync_api::stage::{RoundEffect, RoundEvent};
 use federate_sync_api::status::{Reason, Status};
 use jiff::Timestamp;
 
 use crate::SessionCache;
-use crate::backoff;
 use crate::board::{SyncRegistry, Wake, Waker, Wakes};
-use crate::changed::ChangedClusters;
-use crate::compare;
 use crate::environment::Environment;
-use crate::following::MemberWatches;
 use crate::hub::{self, Hub};
+use crate::members::change_queue::ChangedClusters;
+use crate::members::comparison;
+use crate::members::tracker;
+use crate::members::watches::MemberWatches;
 use crate::notify;
 use crate::read::Loaded;
 use crate::round::{self, Outcome};
@@ -214,7 +215,7 @@ impl Lane<'_> {
             }
         };
         let sessions = &mut memory.sessions;
-        let compared = compare::compare(loaded, &mut state, sessions, self.shared.env, clusters);
+        let compared = comparison::compare(loaded, &mut state, sessions, self.shared.env, clusters);
         let Some((compared, drift)) = compared else { return };
         memory.watches.with(|changed| {
             for (cluster, found) in &compared {
@@ -302,16 +303,16 @@ impl Lane<'_> {
             hub.finalizer(&loaded.sync)?;
         }
         let mut state = self.shared.states.state(loaded)?;
-        if loaded.rolls_back && state.record.is_rolled_back(&loaded.sync) {
-            return Ok((None, state.record));
-        }
         let unready = if deleting { None } else { self.find_unready(loaded)? };
-        let outcome = match (deleting, unready) {
-            (true, _) => self.delete(loaded, &mut state, sessions)?,
-            (false, Some(on)) => round::waits(&mut state, &on),
-            (false, None) => round::run(loaded, &mut state, sessions, env, Some(interrupt)),
+        let outcome = match (round::begin(loaded, &state, env, unready.is_some()), unready) {
+            (RoundEffect::AwaitDependency, Some(on)) => Some(round::await_dependency(&mut state, &on)),
+            (RoundEffect::Poll, _) => Some(round::run(loaded, &mut state, sessions, env, Some(interrupt))),
+            (effect @ (RoundEffect::DeleteObjects | RoundEffect::Release), _) => {
+                Some(self.delete(effect, loaded, &mut state, sessions)?)
+            }
+            _ => None,
         };
-        Ok((Some(outcome), state.record))
+        Ok((outcome, state.record))
     }
 }
 
@@ -319,38 +320,49 @@ impl Lane<'_> {
     /// Deletes the objects of a Sync that is being deleted, if it asks for that, and lets it go.
     fn delete(
         &self,
+        first: RoundEffect,
         loaded: &Loaded,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
     ) -> Result<Outcome, crate::state::Error> {
         let sync = &loaded.sync;
-        let mut outcome = match sync.deletes() {
-            true if sync.spec.suspend => {
+        let mut outcome = match first {
+            RoundEffect::DeleteObjects => round::delete(loaded, state, self.shared.env),
+            _ if sync.deletes() => {
                 Outcome::done("the Sync is suspended: the objects in member clusters stay where they are")
             }
-            true => round::delete(loaded, state, self.shared.env),
-            false => Outcome::done("the objects in member clusters stay where they are"),
+            _ => Outcome::done("the objects in member clusters stay where they are"),
         };
         let Some(hub) = self.shared.hub else { return Ok(outcome) };
-        if outcome.is_progressing() {
-            sessions.resume = Some(Instant::now() + LOOK);
-        } else if !outcome.is_ready() && self.lost_credentials(hub, loaded)? {
+        let event = match outcome.reason {
+            Reason::ReconciliationSucceeded => RoundEvent::Deleted,
+            Reason::Progressing => RoundEvent::Terminating,
+            _ if self.lost_credentials(hub, loaded)? => RoundEvent::CredentialsLost,
+            _ => RoundEvent::NotDeleted,
+        };
+        match event {
+            RoundEvent::Terminating => sessions.resume = Some(Instant::now() + LOOK),
             // They went with the namespace, and do not come back.
-            let inventory = state.record.status.inventory.take().unwrap_or_default();
-            let clusters: Vec<&str> =
-                inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-            let message = format!(
-                "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
-                list(&clusters, 20)
-            );
-            tracing::error!(sync = self.name, "{message}");
-            hub.event(loaded, ("ObjectsLeftBehind", true), &message, None);
-            outcome = Outcome::done(&message);
+            RoundEvent::CredentialsLost => outcome = self.leave_objects(hub, loaded, state),
+            _ => {}
         }
-        if outcome.is_ready() {
+        if round::follow_deletion(loaded, state, self.shared.env, event) == RoundEffect::Release {
             hub::release(hub, &sync.metadata)?;
         }
         Ok(outcome)
+    }
+
+    /// Reports the clusters that can never be reached again, and keep the objects of the Sync.
+    fn leave_objects(&self, hub: &Hub, loaded: &Loaded, state: &mut SyncState<'_>) -> Outcome {
+        let inventory = state.record.status.inventory.take().unwrap_or_default();
+        let clusters: Vec<&str> = inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        let message = format!(
+            "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
+            list(&clusters, 20)
+        );
+        tracing::error!(sync = self.name, "{message}");
+        hub.event(loaded, ("ObjectsLeftBehind", true), &message, None);
+        Outcome::done(&message)
     }
 
     /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
@@ -430,7 +442,7 @@ fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32) -> Option<Durati
     if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == Reason::Progressing {
         return Some(spec.interval.0);
     }
-    Some(backoff::wait(spec.retry_interval(), spec.interval.0, failures))
+    Some(tracker::wait(spec.retry_interval(), spec.interval.0, failures))
 }
 
 fn jittered(pause: Duration) -> Duration {

@@ -1,6 +1,14 @@
 //! The member clusters in a round: federate applies to them or compares them, logs one line for each action, and counts
 //! the clusters by state.
 
+pub(crate) mod change_queue;
+pub(crate) mod comparison;
+pub(crate) mod contention;
+pub(crate) mod deletion;
+pub(crate) mod selection;
+pub(crate) mod tracker;
+pub(crate) mod watches;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -19,13 +27,13 @@ use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, S
 use federate_sync_api::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 use federate_sync_api::{Adopt, Apply};
 
-use crate::backoff::{Backoffs, Cause, CauseKind, Drifted, count};
-use crate::deletion::DeletionResult;
 use crate::environment::Environment;
+use crate::members::deletion::DeletionResult;
+use crate::members::selection::selected_names;
+use crate::members::tracker::{Backoffs, Cause, CauseKind, Drifted, count};
 use crate::read::Loaded;
 use crate::rollout::carry_out::LOOK;
 use crate::round::RoundError;
-use crate::selection::selected_names;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const OBJECTS_AT_ONCE: usize = 3000;
@@ -36,6 +44,7 @@ pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// The clusters of a session.
+#[derive(Clone)]
 pub(crate) struct Members<'m> {
     pub(crate) loaded: &'m Loaded,
     pub(crate) env: &'m Environment<'m>,

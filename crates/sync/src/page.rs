@@ -15,7 +15,7 @@ use federate_sync_api::status::{ClusterCounts, Status};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::backoff::{Backoffs, count};
+use crate::members::tracker::{Backoffs, count};
 use crate::read::Loaded;
 
 /// What is shown of all Syncs.

@@ -11,26 +11,28 @@ use jiff::Timestamp;
 use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_engine::change::replicas_moved;
+use federate_kubernetes::ObjectRef;
 use federate_live::Interrupt;
 use federate_repo::normalize_path;
 use federate_session::Session;
+use federate_sync_api::progress::{Progress, short};
 use federate_sync_api::record::Accepted;
+use federate_sync_api::record::Record;
 use federate_sync_api::rollout::Rollout;
-use federate_sync_api::status::{Branch, Reason};
+use federate_sync_api::stage::{Delivery, RoundEffect, RoundEvent, StageInputs, SyncStage, advance_stage};
+use federate_sync_api::status::{Branch, Reason, commit_of};
 use federate_sync_api::{Apply, DriftMode, Spec, WindowState};
 
 use crate::environment::Environment;
 use crate::members::Members;
-use crate::observed::Observed;
-use crate::opened::{Opened, SessionCache};
+use crate::members::selection::selected_names;
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
 use crate::page::count_clusters;
-use crate::polled::PolledSource;
+use crate::plan::sessions::{Opened, SessionCache};
 use crate::read::Loaded;
-use crate::rollout::carry_out::Target;
 use crate::rollout::policies::awaiting;
-use crate::selection::selected_names;
+use crate::source::poll::PolledSource;
 use crate::state::SyncState;
 
 /// Does one round, and writes its outcome to the state.
@@ -96,8 +98,30 @@ pub(crate) fn delete(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environme
     }
 }
 
+/// What a round begins with; `is_blocked` says whether a Sync that it depends on is not ready.
+pub(crate) fn begin(
+    loaded: &Loaded,
+    state: &SyncState<'_>,
+    env: &Environment<'_>,
+    is_blocked: bool,
+) -> RoundEffect {
+    let inputs = Round::new(loaded, env, None).inputs(&state.record, RoundEvent::Begun, "");
+    advance_stage(state.record.stage, &StageInputs { is_blocked, ..inputs }).1
+}
+
+/// What follows an event of a deletion.
+pub(crate) fn follow_deletion(
+    loaded: &Loaded,
+    state: &SyncState<'_>,
+    env: &Environment<'_>,
+    event: RoundEvent,
+) -> RoundEffect {
+    let inputs = Round::new(loaded, env, None).inputs(&state.record, event, "");
+    advance_stage(SyncStage::Deleting, &inputs).1
+}
+
 /// Puts a round off until another Sync is ready.
-pub fn waits(state: &mut SyncState<'_>, on: &str) -> Outcome {
+pub(crate) fn await_dependency(state: &mut SyncState<'_>, on: &str) -> Outcome {
     let message = format!("{on} is not ready");
     end(state, Outcome { reason: Reason::DependencyNotReady, message, drift: None })
 }
@@ -111,6 +135,17 @@ fn end(state: &mut SyncState<'_>, outcome: Outcome) -> Outcome {
         Ok(()) => outcome,
         Err(error) => Outcome::failed(&error),
     }
+}
+
+/// A revision that was rendered, passed all checks, and was committed.
+pub(crate) struct RenderedRevision {
+    pub(crate) session: Session,
+    /// Where the branches are that were committed to.
+    branches: Vec<Branch>,
+    /// The scheduler's memory before.
+    kept: Option<Plan>,
+    /// The objects that it changes in clusters that have everything else; `None` for all.
+    changed: Option<BTreeSet<ObjectRef>>,
 }
 
 pub(crate) struct Round<'r> {
@@ -137,44 +172,92 @@ impl<'r> Round<'r> {
 }
 
 impl Round<'_> {
+    /// What the next step of the round depends on.
+    pub(crate) fn inputs(&self, record: &Record, event: RoundEvent, revision: &str) -> StageInputs {
+        let sync = &self.loaded.sync;
+        let meta = sync.meta.as_ref();
+        let ignored = meta.and_then(|meta| meta.ignore_windows.as_deref());
+        let aborted = meta.and_then(|meta| meta.abort.as_deref());
+        let is_aborted = |progress: &Progress| progress.aborted || aborted == Some(short(&progress.target));
+        StageInputs {
+            event,
+            is_deleting: sync.is_deleting(),
+            leaves_objects: !sync.deletes() || sync.spec.suspend,
+            rolls_back: self.loaded.rolls_back,
+            is_at_rollback: record.is_at_named_commit(sync),
+            is_blocked: false,
+            window_is_open: self.window.is_none_or(|window| window.is_open),
+            ignores_windows: ignored == Some(short(commit_of(revision))),
+            is_aborted: record.rollout.as_ref().is_some_and(is_aborted),
+        }
+    }
+
+    /// Takes the steps of the round, one after the other.
     fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
-        let PolledSource { opened, tip, branches, name, .. } = &polled;
-        self.observe(state, sessions, opened)?;
-        state.record.status.last_attempted_revision = Some(name.clone());
-        let accepted = state.record.accepted.as_ref();
-        if let Some(accepted) = accepted.filter(|accepted| accepted.is_for(tip, branches.as_ref())) {
-            let done = accepted.done;
-            if self.moves(state, sessions, opened)? {
-                tracing::info!(sync = self.name(), "the status of the clusters has changed");
-            } else if done {
-                return self.drift(state, sessions, opened);
+        self.observe(state, sessions, &polled.opened)?;
+        state.record.status.last_attempted_revision = Some(polled.name.clone());
+        let mut event = self.find_revision_event(state, sessions, &polled)?;
+        let mut stage = state.record.stage;
+        let mut rendered = None;
+        let mut ended = Ok(unchanged(state));
+        loop {
+            let before = stage;
+            let effect;
+            (stage, effect) = advance_stage(before, &self.inputs(&state.record, event, &polled.name));
+            if stage.is_accepted() && stage != before {
+                state.record.enter_stage(stage);
+                if before == SyncStage::Planned {
+                    // The memory and the record are written before the first cluster is changed.
+                    state.save()?;
+                }
+            }
+            match effect {
+                RoundEffect::Render => {
+                    rendered = Some(self.render(state, sessions, &polled)?);
+                    event = RoundEvent::Rendered;
+                }
+                RoundEffect::Accept => {
+                    event = RoundEvent::Accepted(self.accept(state, sessions, &polled, rendered.as_mut())?);
+                }
+                RoundEffect::Apply
+                | RoundEffect::Retry
+                | RoundEffect::RollOut
+                | RoundEffect::RollOutPolicies => {
+                    (event, ended) = self.deliver(effect, state, sessions, &polled, rendered.take())?;
+                }
+                RoundEffect::Finish => {
+                    self.finish(state, sessions, &polled)?;
+                    return ended;
+                }
+                RoundEffect::Compare => return self.drift(state, sessions, &polled.opened),
+                RoundEffect::CheckRevision => return self.check_revision(state, sessions, &polled),
+                RoundEffect::AwaitWindow => return self.await_window(stage, state, sessions, &polled),
+                RoundEffect::ReturnClusters => {
+                    return self.return_clusters(state, sessions, &polled, rendered);
+                }
+                // The others are what a round begins or ends with.
+                _ => return ended,
             }
         }
-        let inventory = sessions.inventory();
+    }
+
+    /// Whether the source is at the revision that was accepted last, and the status of the clusters moves nothing.
+    fn find_revision_event(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        PolledSource { opened, tip, branches, .. }: &PolledSource,
+    ) -> Result<RoundEvent, RoundError> {
         let accepted = state.record.accepted.as_ref();
-        let accepted = accepted.filter(|accepted| {
-            accepted.is_for(tip, branches.as_ref()) && accepted.inventory.as_ref() == inventory
-        });
-        let (known, pending) = (accepted.is_some(), accepted.and_then(|accepted| accepted.pending.clone()));
-        let rolls = state.record.rollout.as_ref().is_some_and(|progress| !progress.restarts);
-        if let Some(rollout) = self.rollout().filter(|_| rolls && known) {
-            return self.go_on(state, sessions, rollout, &polled);
+        if !accepted.is_some_and(|accepted| accepted.is_for(tip, branches.as_ref())) {
+            return Ok(RoundEvent::OtherRevision);
         }
-        if known && self.rolls_policies(state) {
-            return self.go_on_with_policies(state, sessions, &polled);
+        if self.moves(state, sessions, opened)? {
+            tracing::info!(sync = self.name(), "the status of the clusters has changed");
+            return Ok(RoundEvent::OtherRevision);
         }
-        if !self.may_change(name) {
-            return self.await_window(state, sessions, &polled, pending.as_ref());
-        }
-        if let Some(pending) = pending {
-            return self.retry(state, sessions, opened, &pending, name);
-        }
-        sessions.clusters.forget();
-        tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
-        state.record.status.begin(&format!("carrying out {name}"), Timestamp::now());
-        state.save()?;
-        self.carry_out(state, sessions, &polled)
+        Ok(RoundEvent::SameRevision)
     }
 
     /// Checks that no other process has taken over while this one was paused.
@@ -236,30 +319,17 @@ impl Round<'_> {
         self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
     }
 
-    /// Goes on with a rollout that is under way.
-    fn go_on(
+    /// Renders a revision, checks it and commits it. No cluster is touched.
+    fn render(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        (rollout, apply): (&Rollout, &Apply),
         PolledSource { opened, name, .. }: &PolledSource,
-    ) -> Result<Outcome, RoundError> {
-        let session = self.accepted(state, sessions, opened)?;
-        let repo = self.repo(opened);
-        let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
-        let ended = self.roll_out(state, sessions, &target);
-        sessions.put_accepted(opened, session, repo);
-        ended
-    }
-
-    /// Brings branches and clusters to a revision.
-    fn carry_out(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        polled: &PolledSource,
-    ) -> Result<Outcome, RoundError> {
-        let PolledSource { opened, tip, name, .. } = polled;
+    ) -> Result<RenderedRevision, RoundError> {
+        sessions.clusters.forget();
+        tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
+        state.record.status.begin(&format!("carrying out {name}"), Timestamp::now());
+        state.save()?;
         let kept = state.memory()?;
         self.must_lead()?;
         sessions.before = None;
@@ -277,62 +347,24 @@ impl Round<'_> {
             ));
         }
         let repo = self.repo(opened);
-        let before = state.record.accepted.as_ref();
-        let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), before);
-        self.note_inventory(state, &session);
-        self.accept(state, &session, polled, (branches, kept.as_ref(), sessions.observed.as_ref()))?;
-        sessions.clusters.keep(&selected_names(self.spec, &session).collect());
-        let mut said =
-            self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
-        if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
-            let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
-            let ended = self.roll_out(state, sessions, &target);
-            sessions.put_accepted(opened, session, repo);
-            return ended;
-        }
-        if self.rolls_policies(state) {
-            let what = (&session, repo.clone(), changed.as_ref());
-            let ended = self.roll_out_policies(state, sessions, what, (tip, name));
-            sessions.put_accepted(opened, session, repo);
-            return ended;
-        }
-        let applied = self.spec.apply.as_ref().map(|apply| {
-            let members = self.members(&session, repo.clone(), state);
-            let members = Members { objects: changed.as_ref(), ..members };
-            let cache = state.cache();
-            let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
-            self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
-                Members { interrupt, ..members }.apply(apply, None, backoffs, status)
-            })
-        });
-        sessions.put_accepted(opened, session, repo.clone());
-        if applied.is_some() {
-            Self::note_pending(state, sessions);
-        }
-        if let Some(clusters) = applied.transpose()? {
-            let also = said.map_or_else(
-                || format!("applied {name} to {clusters}"),
-                |said| format!("{said}, applied it to {clusters}"),
-            );
-            said = Some(also);
-        }
-        Self::done(state, repo.as_ref(), name);
-        if self.rollout().is_some() {
-            sessions.formers.clear();
-            state.forget_formers(&BTreeSet::new())?;
-        }
-        let message = said.unwrap_or_else(|| format!("read {name}"));
-        Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&message) })
+        let changed = self.changed(sessions.before.take(), (&session, repo.as_ref()), &state.record);
+        Ok(RenderedRevision { session, branches, kept, changed })
     }
 
-    /// Notes a revision, what it renders and its plan, before the first cluster is changed.
+    /// Notes a revision, what it renders and its plan, before the first cluster is changed. Returns how clusters are
+    /// brought to it.
     fn accept(
         &self,
         state: &mut SyncState<'_>,
-        session: &Session,
+        sessions: &mut SessionCache,
         PolledSource { tip, .. }: &PolledSource,
-        (branches, kept, observed): (Vec<Branch>, Option<&Plan>, Option<&Observed>),
-    ) -> Result<(), RoundError> {
+        rendered: Option<&mut RenderedRevision>,
+    ) -> Result<Delivery, RoundError> {
+        let Some(RenderedRevision { session, branches, kept, .. }) = rendered else {
+            return Err(RoundError::new(Reason::ReconciliationFailed, "nothing was rendered"));
+        };
+        let (session, branches, kept) = (&*session, std::mem::take(branches), kept.as_ref());
+        self.note_inventory(state, session);
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
         self.start_policies(state, session, (kept, former), tip);
@@ -347,41 +379,163 @@ impl Round<'_> {
         state.record.status.unschedulable = unschedulable;
         let moved = kept.map_or(0, |kept| replicas_moved(kept, session.plan()));
         // A round that was killed has decided already.
-        let goes_on = before.as_ref().is_some_and(|before| !before.done && before.is_for(tip, None));
-        let earlier = if goes_on { state.record.status.replicas_moved } else { 0 };
+        let is_repeated = state.record.stage != SyncStage::Idle
+            && before.as_ref().is_some_and(|before| before.is_for(tip, None));
+        let earlier = if is_repeated { state.record.status.replicas_moved } else { 0 };
         state.record.status.replicas_moved = earlier + usize::try_from(moved).unwrap_or_default();
         state.record.status.branches.clone_from(&branches);
         state.record.accepted = Some(Accepted {
             tip: tip.clone(),
             branches: branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect(),
-            done: false,
-            pending: None,
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory: observed.map(|observed| observed.digest.clone()),
+            inventory: sessions.inventory().cloned(),
+            ..Accepted::default()
         });
-        Ok(state.save()?)
+        sessions.clusters.keep(&selected_names(self.spec, session).collect());
+        Ok(match (self.rollout(), &state.record.rollout) {
+            (Some(_), Some(_)) => Delivery::Stages,
+            _ if self.rolls_policies(state) => Delivery::Policies,
+            _ => Delivery::AllAtOnce,
+        })
     }
 
-    /// Notes that all clusters are at the revision.
-    pub(crate) fn done(state: &mut SyncState<'_>, repo: Option<&RepoRef>, name: &str) {
-        if let Some(accepted) = &mut state.record.accepted {
-            (accepted.done, accepted.pending) = (true, None);
-            accepted.repository = repo.map(RepoRef::to_string);
-            for cluster in state.record.clusters.values_mut() {
-                (cluster.revision, cluster.stale) = (Some(accepted.tip.clone()), false);
-            }
+    /// Brings clusters to the revision, as far as that is possible now: to one that was just accepted, or to the one that
+    /// was accepted before. Returns what came of it, and how the round ends if nothing follows.
+    fn deliver(
+        &self,
+        effect: RoundEffect,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        polled: &PolledSource,
+        rendered: Option<RenderedRevision>,
+    ) -> Result<(RoundEvent, Result<Outcome, RoundError>), RoundError> {
+        let PolledSource { opened, tip, name, .. } = polled;
+        if effect == RoundEffect::Retry {
+            self.must_lead()?;
         }
-        state.record.status.last_applied_revision = Some(name.to_owned());
+        let repo = self.repo(opened);
+        let is_new = rendered.is_some();
+        let (session, changed) = match rendered {
+            Some(RenderedRevision { session, changed, .. }) => (session, changed),
+            None => (self.accepted(state, sessions, opened)?, None),
+        };
+        let rolled_out = match effect {
+            RoundEffect::RollOut => self.roll_out(state, sessions, (&session, repo.clone()), name),
+            RoundEffect::RollOutPolicies => {
+                if !is_new {
+                    self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+                }
+                let revision = (&session, repo.clone(), changed.as_ref());
+                self.roll_out_policies(state, sessions, revision, (tip, name))
+            }
+            _ => {
+                let members =
+                    Members { objects: changed.as_ref(), ..self.members(&session, repo.clone(), state) };
+                let applied = match effect {
+                    RoundEffect::Retry => self.retry(state, sessions, members, name),
+                    _ => self.apply(state, sessions, members, (tip, name)),
+                };
+                sessions.put_accepted(opened, session, repo);
+                let event = match &applied {
+                    Ok(_) => RoundEvent::Delivered,
+                    Err(_) => Self::note_failing(state, sessions),
+                };
+                return Ok((event, applied));
+            }
+        };
+        sessions.put_accepted(opened, session, repo);
+        let is_over = rolled_out.as_ref().is_ok_and(|outcome| !outcome.is_progressing());
+        Ok((if is_over { RoundEvent::Delivered } else { RoundEvent::Waiting }, rolled_out))
+    }
+
+    /// Applies a new revision to all clusters.
+    fn apply(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        members: Members<'_>,
+        (tip, name): (&str, &str),
+    ) -> Result<Outcome, RoundError> {
+        let committed =
+            self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
+        let applied = self.spec.apply.as_ref().map(|apply| {
+            let cache = state.cache();
+            let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
+            self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+                Members { interrupt, ..members }.apply(apply, None, tracker, status)
+            })
+        });
+        let message = match (committed, applied.transpose()?) {
+            (Some(committed), Some(clusters)) => format!("{committed}, applied it to {clusters}"),
+            (None, Some(clusters)) => format!("applied {name} to {clusters}"),
+            (Some(committed), None) => committed,
+            (None, None) => format!("read {name}"),
+        };
+        Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&message) })
+    }
+
+    /// Applies to the clusters that have failed and whose turn it is; the others are only compared, at the interval.
+    fn retry(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        members: Members<'_>,
+        name: &str,
+    ) -> Result<Outcome, RoundError> {
+        self.note_inventory(state, members.session);
+        let accepted = state.record.accepted.clone().unwrap_or_default();
+        let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
+        let mut ended = match &self.spec.apply {
+            Some(apply) => self.until_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
+                let members = Members { interrupt, ..members.clone() };
+                members.update(apply, &pending, self.spec.wait(apply), &mut sessions.clusters).map(drop)
+            }),
+            None => Ok(()),
+        };
+        let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
+        if self.looks_for_drift() && tracker.compares(self.spec.interval.0) {
+            ended = ended.and(members.drift_in_turn(tracker, status).1);
+        }
+        ended.and_then(|()| members.end(tracker, status))?;
+        let done = Outcome::done(&format!("every cluster is at {name}"));
+        Ok(Outcome { drift: tracker.drift(), ..done })
     }
 
     /// Notes which clusters are not at the revision yet.
-    fn note_pending(state: &mut SyncState<'_>, sessions: &SessionCache) {
+    fn note_failing(state: &mut SyncState<'_>, sessions: &SessionCache) -> RoundEvent {
         let failing: BTreeSet<String> = sessions.clusters.causes().map(|(name, _)| name.clone()).collect();
+        let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
         if let Some(accepted) = &mut state.record.accepted {
             accepted.pending = (!failing.is_empty()).then_some(failing);
         }
+        event
+    }
+
+    /// Notes that all clusters are at the revision. Former revisions are forgotten when that is recorded.
+    fn finish(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        PolledSource { opened, name, .. }: &PolledSource,
+    ) -> Result<(), RoundError> {
+        let is_staged = self.rollout().is_some();
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.repository = self.repo(opened).as_ref().map(RepoRef::to_string);
+            for cluster in state.record.clusters.values_mut() {
+                (cluster.revision, cluster.stale) = (Some(accepted.tip.clone()), false);
+                cluster.former = cluster.former.take().filter(|_| !is_staged);
+            }
+        }
+        state.record.status.last_applied_revision = Some(name.clone());
+        if is_staged {
+            (state.record.rollout, state.record.status.rollout) = (None, None);
+            sessions.formers.clear();
+            state.save()?;
+            state.forget_formers(&BTreeSet::new())?;
+        }
+        Ok(())
     }
 
     /// The session over what was carried out last.
@@ -399,43 +553,6 @@ impl Round<'_> {
         };
         sessions.clusters.keep(&selected_names(self.spec, &session).collect());
         Ok(session)
-    }
-
-    /// Applies to the clusters that have failed and whose turn it is; the others are only compared, at the interval.
-    fn retry(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Opened,
-        pending: &BTreeSet<String>,
-        name: &str,
-    ) -> Result<Outcome, RoundError> {
-        let session = self.accepted(state, sessions, opened)?;
-        self.must_lead()?;
-        self.note_inventory(state, &session);
-        let repo = self.repo(opened);
-        let backoffs = &mut sessions.clusters;
-        let (cache, tip) =
-            (state.cache(), state.record.accepted.as_ref().map_or("", |accepted| &accepted.tip));
-        let mut ended = match &self.spec.apply {
-            Some(apply) => self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
-                let members = Members { interrupt, ..self.members(&session, repo.clone(), state) };
-                members.update(apply, pending, self.spec.wait(apply), backoffs).map(drop)
-            }),
-            None => Ok(()),
-        };
-        let members = self.members(&session, repo.clone(), state);
-        let status = &mut state.record.status;
-        if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
-            ended = ended.and(members.drift_in_turn(backoffs, status).1);
-        }
-        ended = ended.and_then(|()| members.end(backoffs, status));
-        sessions.put_accepted(opened, session, repo.clone());
-        Self::note_pending(state, sessions);
-        ended?;
-        Self::done(state, repo.as_ref(), name);
-        let done = Outcome::done(&format!("every cluster is at {name}"));
-        Ok(Outcome { drift: sessions.clusters.drift(), ..done })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use federate_sync_api::record::Record;
+use federate_sync_api::stage::RoundEffect;
 use federate_sync_api::status::{Reason, Status};
 use jiff::Timestamp;
 
@@ -63,10 +64,18 @@ pub(crate) fn each(
             .sync
             .dependencies()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
-        let outcome = match unready {
-            _ if next.sync.spec.suspend || (next.rolls_back && own.record.is_rolled_back(&next.sync)) => None,
-            Some(on) => Some(round::waits(&mut own, &on)),
-            None => Some(to_the_end(next, &mut own, env)),
+        let outcome = match (round::begin(next, &own, env, unready.is_some()), unready) {
+            _ if next.sync.spec.suspend => None,
+            (RoundEffect::AwaitDependency, Some(on)) => Some(round::await_dependency(&mut own, &on)),
+            (RoundEffect::Poll, _) => Some(to_the_end(next, &mut own, env)),
+            (RoundEffect::DeleteObjects | RoundEffect::Release, _) => Some(Outcome {
+                reason: Reason::Progressing,
+                message:
+                    "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
+                        .to_owned(),
+                drift: None,
+            }),
+            _ => None,
         };
         log(&next.sync.metadata.full_name(), outcome.as_ref());
         done.push(RoundResult { name: next.sync.metadata.full_name(), outcome, record: own.record });

@@ -6,6 +6,12 @@
 //!
 //! Facts: git-ls-remote(1), git-fetch(1), gitglossary(7) ("refspec").
 
+pub mod credentials;
+pub(crate) mod github_app;
+pub(crate) mod poll;
+pub(crate) mod semver;
+pub(crate) mod submodules;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
@@ -19,7 +25,7 @@ use federate_source::git::program::{self, Git, GitLimits, without_credentials};
 use federate_source::git::{self, GitLocation, Resolved, Signers, verify};
 use federate_sync_api::{Reference, Source, VerifyMode};
 
-use crate::semver::Constraint;
+use crate::source::semver::Constraint;
 use crate::tally::Tally;
 
 /// Where the fetched commit is, in the cache.

@@ -4,16 +4,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use federate_sync_api::progress::short;
-use federate_sync_api::status::{Reason, WindowStatus, commit_of};
-use federate_sync_api::{DriftMode, Meta, WindowState, find_window_state};
+use federate_sync_api::stage::{RoundEvent, SyncStage};
+use federate_sync_api::status::{Reason, WindowStatus};
+use federate_sync_api::{DriftMode, WindowState, find_window_state};
 use jiff::Timestamp;
 
-use crate::backoff::count;
-use crate::opened::SessionCache;
+use crate::members::Members;
+use crate::members::tracker::count;
 use crate::outcome::Outcome;
-use crate::polled::PolledSource;
+use crate::plan::sessions::SessionCache;
 use crate::round::{Round, RoundError};
+use crate::source::poll::PolledSource;
 use crate::state::SyncState;
 
 impl Round<'_> {
@@ -40,17 +41,10 @@ impl Round<'_> {
         }
     }
 
-    /// Whether clusters may be changed now for a revision: a window is open, or a person does not wait for one.
-    pub(crate) fn may_change(&self, revision: &str) -> bool {
-        let ignored = self.loaded.sync.meta.as_ref().and_then(|meta: &Meta| meta.ignore_windows.as_deref());
-        self.loaded.rolls_back
-            || self.window.is_none_or(|window| window.is_open)
-            || ignored == Some(short(commit_of(revision)))
-    }
-
     /// Whether drift from the revision that was carried out last may be put back now.
     pub(crate) fn may_correct(&self, state: &SyncState<'_>) -> bool {
-        self.may_change(state.record.status.last_applied_revision.as_deref().unwrap_or_default())
+        let revision = state.record.status.last_applied_revision.as_deref().unwrap_or_default();
+        self.inputs(&state.record, RoundEvent::Begun, revision).may_change()
     }
 
     /// Whether drift would be put back if a window were open.
@@ -66,40 +60,81 @@ impl Round<'_> {
         }
     }
 
-    /// Puts off what would change branches and clusters. `pending` are the clusters that lack a revision which was carried
-    /// out elsewhere.
-    pub(crate) fn await_window(
+    /// Renders and checks a revision that waits for a window, so that what is wrong with it is known before one opens.
+    pub(crate) fn check_revision(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         PolledSource { opened, name, .. }: &PolledSource,
-        pending: Option<&BTreeSet<String>>,
     ) -> Result<Outcome, RoundError> {
-        if let Some(window) = &mut state.record.status.window {
-            window.waiting = Some(name.clone());
+        note_waiting(state, name);
+        let kept = state.memory()?;
+        let (limit, destination) = (self.apply_limit(), self.destination());
+        let session = Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?;
+        sessions.put(opened, session);
+        if let Err(error) = self.compare_last_good(state, sessions) {
+            tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
         }
-        let what = if let Some(pending) = pending {
-            let session = self.accepted(state, sessions, opened)?;
-            let repo = self.repo(opened);
-            self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
-            let members = self.members(&session, repo.clone(), state);
-            let failing = members.end(&sessions.clusters, &mut state.record.status);
-            sessions.put_accepted(opened, session, repo);
-            failing.map_err(|RoundError { reason, message }| {
-                RoundError::new(reason, format!("{message}; the next attempt {}", self.describe_wait()))
-            })?;
-            format!("{name} is not in {} yet, and", count(pending.len(), "cluster"))
-        } else {
-            let kept = state.memory()?;
-            let (limit, destination) = (self.apply_limit(), self.destination());
-            let session = Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?;
-            sessions.put(opened, session);
-            if let Err(error) = self.compare_last_good(state, sessions) {
-                tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
+        Ok(self.progressing(sessions, format!("{name} {}", self.describe_wait())))
+    }
+
+    /// Compares clusters, and puts off what would change them. `stage` says what waits.
+    pub(crate) fn await_window(
+        &self,
+        stage: SyncStage,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        PolledSource { opened, tip, name, .. }: &PolledSource,
+    ) -> Result<Outcome, RoundError> {
+        note_waiting(state, name);
+        let session = self.accepted(state, sessions, opened)?;
+        let repo = self.repo(opened);
+        let ended = match stage {
+            SyncStage::RollingOut => {
+                self.await_window_between_steps(state, sessions, (&session, repo.clone()), name)
             }
-            name.clone()
+            SyncStage::RollingOutPolicies => {
+                self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+                self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
+                Ok(self.progressing(sessions, format!("rolling out {name}: it {}", self.describe_wait())))
+            }
+            _ => {
+                self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
+                let members = self.members(&session, repo.clone(), state);
+                self.await_window_to_retry(state, sessions, &members, name)
+            }
         };
-        let message = format!("{what} {}", self.describe_wait());
-        Ok(Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() })
+        sessions.put_accepted(opened, session, repo);
+        ended
+    }
+
+    /// The outcome of a round outside of all windows while some clusters lack a revision.
+    fn await_window_to_retry(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &SessionCache,
+        members: &Members<'_>,
+        name: &str,
+    ) -> Result<Outcome, RoundError> {
+        let waits = self.describe_wait();
+        let failing = members.end(&sessions.clusters, &mut state.record.status);
+        failing.map_err(|RoundError { reason, message }| {
+            RoundError::new(reason, format!("{message}; the next attempt {waits}"))
+        })?;
+        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
+        let pending = count(pending.map_or(0, BTreeSet::len), "cluster");
+        Ok(self.progressing(sessions, format!("{name} is not in {pending} yet, and {waits}")))
+    }
+
+    /// The outcome of a round that goes on later.
+    pub(crate) fn progressing(&self, sessions: &SessionCache, message: String) -> Outcome {
+        Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() }
+    }
+}
+
+/// Notes in the status which revision waits for a window.
+fn note_waiting(state: &mut SyncState<'_>, name: &str) {
+    if let Some(window) = &mut state.record.status.window {
+        window.waiting = Some(name.to_owned());
     }
 }

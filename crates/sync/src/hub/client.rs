@@ -16,8 +16,8 @@ use tower::util::MapResultLayer;
 use federate_live::path::ApiPath;
 use federate_live::{AnswerCounts, ServerRole};
 
-use crate::credentials::Keys;
-use crate::github_app::Tokens;
+use crate::source::credentials::Keys;
+use crate::source::github_app::Tokens;
 use crate::tally::Tally;
 
 /// How long a request may take.

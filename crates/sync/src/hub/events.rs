@@ -5,6 +5,7 @@ use federate_sync_api::Metadata;
 use federate_sync_api::status::Reason;
 use http::Method;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,8 +24,17 @@ struct EventSubject<'e> {
     revision: Option<&'e str>,
 }
 
+/// The Events of a Sync.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SyncEventList {
+    /// Namespace and name of the Sync.
+    pub name: String,
+    /// The Events, the oldest first.
+    pub events: Vec<SyncEvent>,
+}
+
 /// An Event of a Sync.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SyncEvent {
     /// When it happened last.
     pub time: String,

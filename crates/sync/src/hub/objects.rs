@@ -7,9 +7,9 @@ use federate_sync_api::{Meta, Metadata, Sync};
 use serde_json::Value;
 
 use super::Tenancy;
-use crate::credentials::is_loopback;
 use crate::read::{Loaded, wrong};
 use crate::source::Address;
+use crate::source::credentials::is_loopback;
 
 /// An invalid Sync object.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,11 +10,11 @@ use federate_live::{Access, Hub as Inventory, Kubeconfig};
 use federate_session::Session;
 
 use super::{Hub, Tenancy};
-use crate::credentials::{Credentials, Keys};
 use crate::environment::MemberAccess;
-use crate::github_app;
 use crate::private::PrivateFile;
 use crate::read::Loaded;
+use crate::source::credentials::{Credentials, Keys};
+use crate::source::github_app;
 
 /// The keys of a Secret under which a kubeconfig is, as Flux looks for them.
 const KUBECONFIG_KEYS: [&str; 2] = ["value", "value.yaml"];

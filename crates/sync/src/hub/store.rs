@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use federate_live::path::ApiPath;
 use federate_sync_api::record::Record;
+use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::{Reason, Status};
 use federate_sync_api::{ApiVersion, Kind, Meta, Metadata, Sync};
 use http::Method;
@@ -120,9 +121,9 @@ impl StateStore for HubStateStore {
             record.restore(stored);
         }
         record.follow(sync, false);
-        if let Some(accepted) = record.accepted.as_mut().filter(|_| !memory.own) {
+        if record.accepted.is_some() && !memory.own {
             // The record of a former object of this name is written again, as this object's.
-            (accepted.done, accepted.pending) = (false, None);
+            record.enter_stage(SyncStage::Applying);
         }
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
         Ok(SyncState::new(&cache, record, Box::new(HubStore { memory, path, written })))

@@ -9,18 +9,19 @@ use federate_engine::actions::RepoRef;
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_session::Session;
 use federate_sync_api::Apply;
-use federate_sync_api::progress::{ClusterRevisions, Progress, Step, short};
+use federate_sync_api::progress::{ClusterRevisions, Progress, Step};
 use federate_sync_api::rollout::Rollout;
 use federate_sync_api::status::{Reason, RolloutStatus};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::backoff::{Backoffs, CauseKind, count};
+use crate::members::selection::{selected_clusters, selected_names};
+use crate::members::tracker::{Backoffs, CauseKind, count};
 use crate::members::{Compared, Members};
-use crate::opened::{FormerSessions, SessionCache};
 use crate::outcome::Outcome;
 use crate::page::count_clusters;
-use crate::round::{Round, RoundError};
-use crate::selection::{selected_clusters, selected_names};
+use crate::plan::sessions::{FormerSessions, SessionCache};
+use crate::round::{RenderedRevision, Round, RoundError};
+use crate::source::poll::PolledSource;
 use crate::state::SyncState;
 
 /// How long one look at the health of clusters takes at most.
@@ -30,54 +31,61 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 
 /// What is rolled out.
 pub(crate) struct Target<'t> {
-    pub(crate) rollout: &'t Rollout,
-    pub(crate) apply: &'t Apply,
-    pub(crate) session: &'t Session,
-    pub(crate) repo: Option<RepoRef>,
+    rollout: Rollout,
+    stages: Vec<Stage>,
+    apply: &'t Apply,
+    session: &'t Session,
+    repo: Option<RepoRef>,
     /// The revision, as it is shown to people.
-    pub(crate) name: &'t str,
+    name: &'t str,
+    progress: Progress,
 }
 
 impl Round<'_> {
-    /// Takes as many steps of the rollout as can be taken now.
-    pub(crate) fn roll_out(
-        &self,
+    /// What is rolled out: the stages with their clusters, and how far it is.
+    fn find_target<'t>(
+        &'t self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        target: &Target<'_>,
-    ) -> Result<Outcome, RoundError> {
+        (session, repo): (&'t Session, Option<RepoRef>),
+        name: &'t str,
+    ) -> Result<Target<'t>, RoundError> {
         let invalid = |why: String| RoundError::new(Reason::BuildFailed, format!("rollout: {why}"));
-        let rollout = &target.rollout.resolve(target.session.repo()).map_err(invalid)?;
-        let target = &Target { rollout, repo: target.repo.clone(), ..*target };
-        let clusters: Vec<&Cluster> = selected_clusters(self.spec, target.session).collect();
+        let Some((rollout, apply)) = self.rollout() else {
+            return Err(invalid("the Sync has no stages".to_owned()));
+        };
+        let rollout = rollout.resolve(session.repo()).map_err(invalid)?;
+        let clusters: Vec<&Cluster> = selected_clusters(self.spec, session).collect();
         let stages = rollout.stages(&clusters).map_err(|why| invalid(why.to_string()))?;
         let known: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
         state.record.clusters.retain(|name, _| known.contains(name.as_str()));
         for name in known {
             state.record.clusters.entry(name.to_owned()).or_default();
         }
-        let Some(mut progress) = state.record.rollout.clone() else {
-            return Ok(Outcome::done(&format!("every cluster is at {}", target.name)));
-        };
-        let meta = self.loaded.sync.meta.clone().unwrap_or_default();
-        if meta.abort.as_deref() == Some(short(&progress.target)) {
-            progress.aborted = true;
-        }
-        if progress.aborted {
-            state.record.rollout = Some(progress.clone());
-            return self.abort(state, sessions, target, &progress);
-        }
-        if !self.may_change(target.name) {
-            return Ok(self.await_window_between_steps(state, sessions, target, &progress, &stages));
-        }
+        let progress = state.record.rollout.clone().unwrap_or_default();
+        Ok(Target { rollout, stages, apply, session, repo, name, progress })
+    }
+
+    /// Takes as many steps of the rollout as can be taken now.
+    pub(crate) fn roll_out(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
+    ) -> Result<Outcome, RoundError> {
+        let target = &self.find_target(state, revision, name)?;
+        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let mut progress = target.progress.clone();
         loop {
             let clusters = &mut state.record.clusters;
-            let step = progress.advance((target.rollout, &stages), clusters, &meta.approve, Timestamp::now());
+            let step =
+                progress.advance((&target.rollout, &target.stages), clusters, &approvals, Timestamp::now());
             state.record.rollout = Some(progress.clone());
             match step {
                 Step::Done => {
-                    sessions.formers.clear();
-                    return Self::rolled_out(state, target);
+                    let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
+                    let (clusters, stages) = (count(clusters, "cluster"), count(stages, "stage"));
+                    return Ok(Outcome::done(&format!("rolled {name} out to {clusters} in {stages}")));
                 }
                 Step::Update { stage, clusters } => {
                     // A process that is killed knows what it was about to update.
@@ -109,26 +117,23 @@ impl Round<'_> {
 
     /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
     /// their time limits begin again then.
-    fn await_window_between_steps(
+    pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        target: &Target<'_>,
-        progress: &Progress,
-        stages: &[Stage],
-    ) -> Outcome {
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
+    ) -> Result<Outcome, RoundError> {
+        let target = self.find_target(state, revision, name)?;
         let now = Timestamp::now();
         for since in state.record.clusters.values_mut().filter_map(|cluster| cluster.updating.as_mut()) {
             *since = now;
         }
-        if let Some(window) = &mut state.record.status.window {
-            window.waiting = Some(target.name.to_owned());
-        }
-        let stage = stages.iter().filter(|stage| !stage.clusters.is_empty()).find(|stage| {
-            progress.stages.get(&stage.name).is_none_or(|progress| progress.finished.is_none())
+        let stage = target.stages.iter().filter(|stage| !stage.clusters.is_empty()).find(|stage| {
+            target.progress.stages.get(&stage.name).is_none_or(|progress| progress.finished.is_none())
         });
         let stage = stage.map(|stage| stage.name.clone()).unwrap_or_default();
-        self.pending(state, sessions, target, (&stage, None), &format!(" {}", self.describe_wait()))
+        Ok(self.pending(state, sessions, &target, (&stage, None), &format!(" {}", self.describe_wait())))
     }
 
     /// Applies to clusters that are being updated. Returns whether one of them has become healthy.
@@ -211,28 +216,35 @@ impl Round<'_> {
         }
     }
 
-    /// All clusters are at the revision.
-    fn rolled_out(state: &mut SyncState<'_>, target: &Target<'_>) -> Result<Outcome, RoundError> {
-        Self::done(state, target.repo.as_ref(), target.name);
-        for cluster in state.record.clusters.values_mut() {
-            cluster.former = None;
-        }
-        (state.record.rollout, state.record.status.rollout) = (None, None);
-        state.save()?;
-        state.forget_formers(&BTreeSet::new())?;
-        let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
-        let (clusters, stages) = (count(clusters, "cluster"), count(stages, "stage"));
-        Ok(Outcome::done(&format!("rolled {} out to {clusters} in {stages}", target.name)))
+    /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
+    pub(crate) fn return_clusters(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        PolledSource { opened, name, .. }: &PolledSource,
+        rendered: Option<RenderedRevision>,
+    ) -> Result<Outcome, RoundError> {
+        let session = match rendered {
+            Some(rendered) => rendered.session,
+            None => self.accepted(state, sessions, opened)?,
+        };
+        let repo = self.repo(opened);
+        let ended = self.abort(state, sessions, (&session, repo.clone()), name);
+        sessions.put_accepted(opened, session, repo);
+        ended
     }
 
-    /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
     fn abort(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        target: &Target<'_>,
-        progress: &Progress,
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
     ) -> Result<Outcome, RoundError> {
+        let mut target = self.find_target(state, revision, name)?;
+        target.progress.aborted = true;
+        let (target, progress) = (&target, &target.progress);
+        state.record.rollout = Some(progress.clone());
         // The next revision continues from the plan of the former one.
         let known = state.record.status.condition("Stalled");
         let known = known.is_some_and(|stalled| stalled.reason == Reason::RolloutAborted.name());

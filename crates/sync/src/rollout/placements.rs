@@ -19,13 +19,12 @@ use jiff::Timestamp;
 
 use super::carry_out::{LOOK, PAUSE};
 use super::policies::{groups, note, objects, open, resources};
-use crate::backoff::{Backoffs, count};
 use crate::members::Members;
-use crate::opened::{FormerSessions, SessionCache};
+use crate::members::selection::selected_names;
+use crate::members::tracker::{Backoffs, count};
 use crate::outcome::Outcome;
-use crate::polled::PolledSource;
+use crate::plan::sessions::{FormerSessions, SessionCache};
 use crate::round::{Round, RoundError};
-use crate::selection::selected_names;
 use crate::state::SyncState;
 
 /// What is carried out.
@@ -114,22 +113,6 @@ impl Round<'_> {
         }
     }
 
-    /// Goes on with rollouts that are under way.
-    pub(crate) fn go_on_with_policies(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        PolledSource { opened, name, tip, .. }: &PolledSource,
-    ) -> Result<Outcome, RoundError> {
-        let session = self.accepted(state, sessions, opened)?;
-        let repo = self.repo(opened);
-        self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
-        let what = (&session, repo.clone(), None);
-        let ended = self.roll_out_policies(state, sessions, what, (tip, name));
-        sessions.put_accepted(opened, session, repo);
-        ended
-    }
-
     /// Takes as many steps of all rollouts as can be taken now, and sends everything that no policy limits.
     pub(crate) fn roll_out_policies(
         &self,
@@ -142,14 +125,6 @@ impl Round<'_> {
             return Ok(Outcome::done("there is nothing to roll out"));
         };
         let target = &Target { apply, session, repo, tip, name, changed };
-        if !self.may_change(name) {
-            if let Some(window) = &mut state.record.status.window {
-                window.waiting = Some(name.to_owned());
-            }
-            self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
-            let message = format!("rolling out {name}: it {}", self.describe_wait());
-            return Ok(Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() });
-        }
         let resources = resources(target.session, &state.record.policies);
         loop {
             let steps = self.step(state, target, &resources, rolling);
@@ -339,7 +314,6 @@ impl Round<'_> {
         ended?;
         let messages: Vec<String> = steps.iter().filter_map(said).collect();
         if first.is_none() {
-            Self::done(state, target.repo.as_ref(), target.name);
             let clusters = count(selected_names(self.spec, target.session).count(), "cluster");
             let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
             return Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&all.join("; ")) });

@@ -6,10 +6,11 @@ use federate_kubernetes::Cluster;
 use federate_session::Session;
 use federate_sync_api::progress::{ClusterRevision, ClusterRevisions, Progress};
 use federate_sync_api::record::Accepted;
+use federate_sync_api::stage::SyncStage;
 
-use crate::opened::rendering;
+use crate::members::selection::selected_clusters;
+use crate::plan::sessions::rendering;
 use crate::round::{Round, RoundError};
-use crate::selection::selected_clusters;
 use crate::state::SyncState;
 
 impl Round<'_> {
@@ -31,7 +32,7 @@ impl Round<'_> {
         }
         let rendering = rendering(session);
         let running = state.record.rollout.take();
-        let done = before.filter(|before| before.done);
+        let done = before.filter(|_| state.record.stage == SyncStage::Idle);
         let is_rendered = done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering));
         // Stages are for revisions: what the status of the clusters moves, happens everywhere at once.
         let is_there = |cluster: &Cluster| {

@@ -10,7 +10,8 @@ use federate_dialect::ClusterNames;
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
-use federate_sync_api::record::Accepted;
+use federate_sync_api::record::Record;
+use federate_sync_api::stage::SyncStage;
 
 use crate::round::Round;
 
@@ -89,9 +90,10 @@ impl Round<'_> {
         &self,
         rendered: Option<Rendered>,
         (session, repo): (&Session, Option<&RepoRef>),
-        before: Option<&Accepted>,
+        record: &Record,
     ) -> Option<BTreeSet<ObjectRef>> {
-        let former = before.filter(|before| before.done)?.repository.as_ref();
+        let former =
+            record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
         // What others change meanwhile is found by comparisons.
         let rest = self.looks_for_drift();
         let same = former == repo.map(RepoRef::to_string).as_ref();

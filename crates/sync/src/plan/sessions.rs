@@ -19,9 +19,9 @@ use federate_source::git::{self, GitLocation, Revision};
 use federate_sync_api::record::digest;
 use federate_sync_api::status::Reason;
 
-use crate::backoff::Backoffs;
-use crate::narrow::Rendered;
-use crate::observed::Observed;
+use crate::members::tracker::Backoffs;
+use crate::observe::Observed;
+use crate::plan::changes::Rendered;
 use crate::round::RoundError;
 
 /// A source that can be read.

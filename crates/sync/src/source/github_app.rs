@@ -23,8 +23,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::credentials::{Keys, proxy_address, text};
 use crate::notify::uri;
+use crate::source::credentials::{Keys, proxy_address, text};
 
 /// The API of github.com.
 const GITHUB: &str = "https://api.github.com";

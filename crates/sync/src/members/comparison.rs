@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use federate_kubernetes::ObjectRef;
+use federate_sync_api::stage::SyncStage;
 
-use crate::changed::DueComparisons;
 use crate::environment::Environment;
 use crate::members::Compared;
-use crate::narrow::Rendered;
-use crate::opened::{Opened, SessionCache};
+use crate::members::change_queue::DueComparisons;
 use crate::outcome::{Outcome, plain};
 use crate::page::count_clusters;
+use crate::plan::changes::Rendered;
+use crate::plan::sessions::{Opened, SessionCache};
 use crate::read::Loaded;
 use crate::round::{Round, RoundError, unchanged};
 use crate::source::Address;
@@ -67,12 +68,8 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
     ) -> Result<(), RoundError> {
-        let tip = state
-            .record
-            .accepted
-            .as_ref()
-            .filter(|accepted| accepted.done)
-            .map(|accepted| accepted.tip.clone());
+        let accepted = state.record.accepted.as_ref().filter(|_| state.record.stage == SyncStage::Idle);
+        let tip = accepted.map(|accepted| accepted.tip.clone());
         let Some(tip) = tip.filter(|_| self.looks_for_drift() && self.spec.apply.is_some()) else {
             return Ok(());
         };

@@ -1,5 +1,9 @@
 //! The second part of a round: rendering, the checks that stop it, and the commit to a branch.
 
+pub(crate) mod changes;
+pub(crate) mod guard;
+pub(crate) mod sessions;
+
 use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
@@ -11,12 +15,11 @@ use federate_source::git::GitLocation;
 use federate_sync_api::Commit;
 use federate_sync_api::status::{Branch, Reason};
 
-use crate::guard;
-use crate::opened::{Opened, SessionCache};
-use crate::polled::{invalid, unauthorized};
+use crate::plan::sessions::{Opened, SessionCache};
 use crate::read;
 use crate::round::{Round, RoundError};
 use crate::source::Address;
+use crate::source::poll::{invalid, unauthorized};
 
 impl Round<'_> {
     /// Renders. Returns an error if the repo has errors, or if too much would go.

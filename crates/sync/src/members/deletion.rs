@@ -12,11 +12,11 @@ use federate_sync_api::status::{FailingCluster, Reason, SHOWN};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::backoff::count;
-use crate::opened::SessionCache;
+use crate::members::selection::selected_clusters;
+use crate::members::tracker::count;
 use crate::outcome::Outcome;
+use crate::plan::sessions::SessionCache;
 use crate::round::{Round, RoundError};
-use crate::selection::selected_clusters;
 use crate::source::folder;
 use crate::state::SyncState;
 

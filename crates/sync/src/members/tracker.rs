@@ -8,7 +8,7 @@ use federate_engine::actions::Orphans;
 use federate_sync_api::status::{DriftStatus, OrphanCounts};
 use serde::{Deserialize, Serialize};
 
-use crate::fights::Fights;
+use crate::members::contention::Fights;
 
 /// What a Sync knows of its clusters.
 #[derive(Debug, Default)]

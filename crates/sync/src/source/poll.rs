@@ -14,13 +14,14 @@ use federate_live::Interrupt;
 use federate_publish::branch;
 use federate_session::{Options, Session};
 use federate_source::git::{Revision, Signers};
+use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::Reason;
 use federate_sync_api::{Reference, Source};
 
-use crate::credentials::{Credentials, Keys};
-use crate::opened::{FormerSessions, Opened, SessionCache};
+use crate::plan::sessions::{FormerSessions, Opened, SessionCache};
 use crate::read;
 use crate::round::{Round, RoundError};
+use crate::source::credentials::{Credentials, Keys};
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::SyncState;
 
@@ -56,9 +57,9 @@ impl Round<'_> {
             self.spec.commit.as_ref().map(read::layout).transpose().map_err(|error| invalid(&error))?;
         let Advertised { tip, reference, branches } =
             remote.poll(&layout.map(|layout| layout.to_glob()).unwrap_or_default())?;
-        let accepted = state.record.accepted.as_ref();
+        let accepted = state.record.accepted.as_ref().filter(|_| state.record.stage == SyncStage::Idle);
         let of_repo = self.spec.inventory.is_repo();
-        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
+        if accepted.is_some_and(|a| a.is_for(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
             return Ok(None);
         }
         self.fetch(&remote, &tip, reference, state)

@@ -5,6 +5,9 @@
 //! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
 
+pub(crate) mod members_status;
+pub(crate) mod planned_status;
+
 use std::sync::Arc;
 
 use federate_dialect::Dialects;
@@ -14,13 +17,14 @@ use federate_live::Error;
 use federate_session::{Lost, Session};
 use federate_sync_api::InventorySource;
 use federate_sync_api::record::Accepted;
+use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::Reason;
 use jiff::Timestamp;
 
 use crate::members::FIRST_ANSWER;
-use crate::members_status::MembersStatus;
-use crate::opened::{Opened, SessionCache};
-use crate::planned_status::PlannedStatus;
+use crate::observe::members_status::MembersStatus;
+use crate::observe::planned_status::PlannedStatus;
+use crate::plan::sessions::{Opened, SessionCache};
 use crate::round::{Round, RoundError, names};
 use crate::state::SyncState;
 
@@ -56,7 +60,7 @@ impl Round<'_> {
             sessions.observed = None;
             return Ok(());
         }
-        let open = state.record.accepted.as_ref().filter(|accepted| !accepted.done);
+        let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
         let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
         let waits = |accepted: &Accepted| {
             accepted.inventory.as_ref() == sessions.inventory()

@@ -11,10 +11,10 @@ use federate_session::Session;
 use federate_sync_api::Spec;
 
 use crate::board::{Wake, Waker};
-use crate::changed::ChangedClusters;
 use crate::environment::Environment;
+use crate::members::change_queue::ChangedClusters;
+use crate::members::selection::selected_clusters;
 use crate::read::Loaded;
-use crate::selection::selected_clusters;
 
 /// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
 /// cannot be listed meanwhile are compared at the interval.

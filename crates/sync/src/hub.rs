@@ -15,7 +15,7 @@ mod tenancy;
 mod watcher;
 
 pub use client::{Error, Hub};
-pub use events::SyncEvent;
+pub use events::{SyncEvent, SyncEventList};
 pub use leader::{Leader, LeaderOptions};
 pub use memory::{MemoryError, MemoryIndex};
 pub use objects::read_sync;
