@@ -147,3 +147,73 @@ fn a_broken_commit_does_not_stop_correction_to_the_last_good_one() {
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     drop(running);
 }
+
+/// The API server of the Syncs may be restarted at any time.
+#[test]
+fn a_hub_that_is_away_longer_than_the_lease_does_not_end_the_process() {
+    let hub = Hub::simulated();
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "drift": {"mode": "correct"}})));
+    let running = Running::with(&hub, "--leader-election-lease-duration 5", "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    hub.sandbox.fleet.cluster("hub").fault(Fault::new("*", FaultKind::Drop).times(1_000_000));
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("next");
+    let log = || std::fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    until("it is known", || log().contains("the Lease could not be renewed for 4 s"));
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27", "another process may lead");
+    hub.sandbox.fleet.cluster("hub").repair();
+    until("the revision is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    until("the Sync is ready again", || hub.ready("web")["status"] == "True");
+    assert!(log().contains("leading again"), "{}", log());
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn without_the_right_to_watch_clusters_are_compared_at_the_interval() {
+    let hub = Hub::simulated();
+    for member in ["m1", "m2"] {
+        let refused = Fault::new("watch", FaultKind::Status(403)).times(1_000_000);
+        hub.sandbox.fleet.cluster(member).fault(refused);
+    }
+    hub.create(&hub.sync("web", &json!({"interval": "2s", "drift": {"mode": "correct"}})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    for replicas in [5, 6] {
+        hub.sandbox.edit("m1", "kubectl-edit", WEB, &json!({"spec": {"replicas": replicas}}));
+        let edited = Instant::now();
+        until("it is put back", || hub.sandbox.get("m1", WEB)["spec"]["replicas"] == 2);
+        assert!(edited.elapsed() < Duration::from_secs(30), "{:?}", edited.elapsed());
+    }
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+/// Alerts look at errors: a rollout that waits is none.
+#[test]
+fn what_goes_on_is_never_logged_as_an_error() {
+    let hub = Hub::new();
+    let stage = |name: &str| json!({"name": name, "labelSelector": {"matchLabels": {"stage": name}}});
+    let cluster = |name: &str| {
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: {{stage: \
+             {name}}}}}\nspec: {{}}\n"
+        )
+    };
+    let clusters = [cluster("m1"), cluster("m2")].concat();
+    // Real clusters have no nodes, so that the Deployment never becomes healthy: the first stage goes on.
+    hub.sandbox.write("clusters.yaml", &clusters);
+    hub.push("stages");
+    let rollout = json!({"interval": "1s", "rollout": {"stages": [stage("m1"), stage("m2")]}});
+    hub.create(&hub.sync("web", &rollout));
+    let running = Running::start(&hub, "log");
+    until("it waits for the first stage", || {
+        hub.ready("web")["message"].as_str().unwrap_or_default().contains("waits for m1: ")
+    });
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(hub.ready("web")["reason"], "Progressing");
+    let log = std::fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert!(lines.is_empty(), "{lines:#?}");
+    assert!(!hub.sandbox.has("m2", WEB), "the second stage waits");
+    assert_eq!(running.end("-TERM"), Some(0));
+}

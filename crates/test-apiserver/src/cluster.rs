@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::auth::{Action, User};
 use super::faults::{DROPPED, Fault, Faults};
 use super::http::{Request, Response};
-use super::store::{Key, Store};
+use super::store::{Event as WriteEvent, Key, Store};
 
 /// Requests that were answered, by verb.
 pub type Count = BTreeMap<String, usize>;
@@ -176,6 +176,11 @@ impl Cluster {
         self.faults.add(fault);
     }
 
+    /// Ends all faults.
+    pub fn repair(&mut self) {
+        self.faults = Faults::default();
+    }
+
     /// The delay of a request by a fault.
     pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
         let target = Target::parse(&request.path);
@@ -196,6 +201,11 @@ impl Cluster {
     /// The requests that were answered, in order.
     pub fn answered(&self) -> &[Request] {
         &self.answered
+    }
+
+    /// Every write since the begin, in order.
+    pub fn writes(&self) -> &[WriteEvent] {
+        &self.store.events
     }
 
     /// Compacts the history: watches that start earlier have expired.

@@ -47,3 +47,4 @@ pub use cluster::{Cluster, Count};
 pub use faults::{Fault, FaultKind};
 pub use http::{Body, Credentials, Request, Response};
 pub use net::{Fleet, HeldCluster};
+pub use store::{Event as WriteEvent, Key};

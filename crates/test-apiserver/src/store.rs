@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ pub struct Key {
 #[derive(Clone, Debug)]
 pub struct Event {
     pub version: u64,
+    pub at: Instant,
     pub key: Key,
     pub before: Option<Arc<Value>>,
     /// The object after the change, or before its deletion.
@@ -82,6 +84,7 @@ impl Store {
         let before = self.objects.insert(key.clone(), object.clone());
         self.events.push(Event {
             version: self.version,
+            at: Instant::now(),
             key,
             before,
             object: object.clone(),
@@ -96,7 +99,8 @@ impl Store {
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let before = self.objects.remove(key);
         let object = Arc::new(object);
-        self.events.push(Event { version: self.version, key: key.clone(), before, object, deleted: true });
+        let (version, at) = (self.version, Instant::now());
+        self.events.push(Event { version, at, key: key.clone(), before, object, deleted: true });
     }
 
     /// The objects of a resource in a namespace (empty: in all), in the order of their keys.

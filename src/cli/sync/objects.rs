@@ -201,7 +201,7 @@ impl Sync {
 }
 
 /// Waits until this process is the leader; returns `false` if it must end before that. A process that loses
-/// the lease exits at once, because another one has taken over.
+/// the Lease to another one exits at once.
 fn elect(world: &ObjectContext<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
     let end = || matches!(happens.try_recv(), Ok(Event::End));
     let lost = || std::process::exit(Exit::Error as i32);

@@ -75,8 +75,8 @@ struct State {
 }
 
 impl Leader {
-    /// Waits until this process has the Lease, and renews it from then on in a thread. `lost` is called when it could
-    /// not be renewed in time. `end` says whether to stop waiting.
+    /// Waits until this process has the Lease, and renews it from then on in a thread. `lost` is called when another
+    /// process has taken it. `end` says whether to stop waiting.
     pub fn elect(
         hub: &Arc<Hub>,
         options: LeaderOptions,
@@ -159,7 +159,10 @@ fn leads(state: &State, options: &LeaderOptions) -> bool {
     state.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < options.renew
 }
 
+/// Renews the Lease until another process has taken it. While the API server cannot be reached, nothing is written
+/// ([`Leader::leads`]), and the process goes on when it can be reached again, unless another one has taken over.
 fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: impl FnOnce()) {
+    let mut led = true;
     loop {
         thread::sleep(options.retry);
         if state.ended.load(Ordering::SeqCst) {
@@ -174,9 +177,16 @@ fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: 
             }
             Err(error) => tracing::warn!(%error, "the Lease could not be renewed"),
         }
-        if !leads(state, options) {
-            tracing::error!("the Lease could not be renewed for {} s", options.renew.as_secs());
-            return lost();
+        let leads = leads(state, options);
+        match (std::mem::replace(&mut led, leads), leads) {
+            (true, false) => {
+                let seconds = options.renew.as_secs();
+                tracing::error!(
+                    "the Lease could not be renewed for {seconds} s: nothing is written until it is"
+                );
+            }
+            (false, true) => tracing::info!(identity = options.identity, "leading again"),
+            _ => {}
         }
     }
 }
