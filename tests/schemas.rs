@@ -68,6 +68,9 @@ fn actions() {
 #[cfg(feature = "live")]
 fn sync() {
     current::<federate_sync_api::Sync>("sync.schema.json");
+    current::<Vec<federate_sync_api::summary::SyncSummary>>("sync-get.schema.json");
+    current::<federate_sync::inspection::SyncTree>("sync-tree.schema.json");
+    current::<federate_sync::hub::SyncEventList>("sync-events.schema.json");
 }
 
 #[test]

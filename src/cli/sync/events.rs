@@ -1,14 +1,13 @@
 //! `federate sync events`
 
 use clap::Args;
-use serde::Serialize;
 
 use super::failed;
 use super::table::format_columns;
 use super::target::Target;
 use crate::cli::settings::Format;
 use crate::cli::{Exit, Fault, print, print_value};
-use federate_sync::hub::SyncEvent;
+use federate_sync::hub::{SyncEvent, SyncEventList};
 
 /// Show the Events of a Sync
 ///
@@ -28,19 +27,12 @@ pub(super) struct Events {
     output: Format,
 }
 
-/// The Events of a Sync.
-#[derive(Serialize)]
-struct EventList {
-    name: String,
-    events: Vec<SyncEvent>,
-}
-
 impl Events {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let (hub, sync) = self.target.connect()?;
         let (events, version) = hub.list_events(&sync).map_err(failed)?;
         if self.output != Format::Table {
-            let list = EventList { name: sync.full_name(), events };
+            let list = SyncEventList { name: sync.full_name(), events };
             return print_value(&list, self.output).map(|()| Exit::Clean);
         }
         let cells = |event: SyncEvent| [event.time, event.r#type, event.reason, event.message];

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::Value;
 
 use super::failed;
 use super::history::no_status;
@@ -17,7 +15,8 @@ use crate::cli::{Exit, Fault, print, print_value};
 use federate_sync_api::Metadata;
 use federate_sync_api::progress::short;
 use federate_sync_api::record::Record;
-use federate_sync_api::status::{ClusterCounts, DriftStatus, RolloutStatus, Status, WindowStatus, commit_of};
+use federate_sync_api::status::{Status, commit_of};
+use federate_sync_api::summary::SyncSummary;
 
 /// List Syncs: whether they are ready, with revision, clusters and drift
 ///
@@ -57,84 +56,25 @@ pub(super) struct StateArgs {
     state: Option<PathBuf>,
 }
 
-/// How a Sync is.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SyncRow {
-    namespace: String,
-    name: String,
-    /// `True`, `False` or `Unknown`.
-    ready: String,
-    reason: String,
-    message: String,
-    suspended: bool,
-    /// When the Sync was created, if it is an object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created: Option<Timestamp>,
-    /// The revision that branches and clusters are at.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
-    /// The revision that was attempted last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempted: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clusters: Option<ClusterCounts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    drift: Option<DriftStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rollout: Option<RolloutStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<WindowStatus>,
-}
-
-impl SyncRow {
-    fn new(sync: Metadata, status: Status, suspended: bool, created: Option<Timestamp>) -> Self {
-        let ready = status.condition("Ready").cloned();
-        let (ready, reason, message) =
-            ready.map(|ready| (ready.status, ready.reason, ready.message)).unwrap_or_default();
-        Self {
-            namespace: sync.namespace,
-            name: sync.name,
-            ready: if ready.is_empty() { "Unknown".to_owned() } else { ready },
-            reason,
-            message,
-            suspended,
-            created,
-            revision: status.last_applied_revision,
-            attempted: status.last_attempted_revision,
-            clusters: status.clusters,
-            drift: status.drift,
-            rollout: status.rollout,
-            window: status.window,
-        }
-    }
-
-    fn from_object(object: &Value) -> Option<Self> {
-        let metadata = Metadata::of(&object["metadata"])?;
-        let created = object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
-        let suspended = object["spec"]["suspend"] == true;
-        Some(Self::new(metadata, Status::read(&object["status"]), suspended, created))
-    }
-
-    fn cells(&self, now: Timestamp) -> [String; 8] {
-        let clusters = self.clusters.map(|counts| {
-            let all: usize = counts.states().iter().map(|(_, count)| count).sum();
-            format!("{}/{all}", counts.ready)
-        });
-        let state = if self.suspended { "Suspended" } else { &self.ready };
-        let drift = self.drift.as_ref().map(|drift| drift.objects.to_string());
-        let age = self.created.map(|created| format_age(now.duration_since(created).as_secs()));
-        [
-            self.namespace.clone(),
-            self.name.clone(),
-            state.to_owned(),
-            self.revision.as_deref().map(shorten).unwrap_or_default(),
-            clusters.unwrap_or_default(),
-            drift.unwrap_or_default(),
-            age.unwrap_or_default(),
-            self.message.clone(),
-        ]
-    }
+/// The cells of a Sync in the table.
+fn format_cells(row: &SyncSummary, now: Timestamp) -> [String; 8] {
+    let clusters = row.clusters.map(|counts| {
+        let all: usize = counts.states().iter().map(|(_, count)| count).sum();
+        format!("{}/{all}", counts.ready)
+    });
+    let state = if row.suspended { "Suspended" } else { &row.ready };
+    let drift = row.drift.as_ref().map(|drift| drift.objects.to_string());
+    let age = row.created.map(|created| format_age(now.duration_since(created).as_secs()));
+    [
+        row.namespace.clone(),
+        row.name.clone(),
+        state.to_owned(),
+        row.revision.as_deref().map(shorten).unwrap_or_default(),
+        clusters.unwrap_or_default(),
+        drift.unwrap_or_default(),
+        age.unwrap_or_default(),
+        row.message.clone(),
+    ]
 }
 
 /// A revision with the first characters of its commit.
@@ -148,7 +88,7 @@ impl Get {
         let mut rows = match &self.state.state {
             Some(folder) => read_folder(folder)?
                 .into_iter()
-                .map(|record| SyncRow::new(record.metadata.name, record.status, false, None))
+                .map(|record| SyncSummary::new(record.metadata.name, record.status, false, None))
                 .collect(),
             None => self.read_objects()?,
         };
@@ -164,15 +104,15 @@ impl Get {
         }
         let head = ["NAMESPACE", "NAME", "READY", "REVISION", "CLUSTERS", "DRIFT", "AGE", "STATUS"];
         let now = Timestamp::now();
-        print(&format_columns(head, &rows.iter().map(|row| row.cells(now)).collect::<Vec<_>>()))?;
+        print(&format_columns(head, &rows.iter().map(|row| format_cells(row, now)).collect::<Vec<_>>()))?;
         Ok(Exit::Clean)
     }
 
-    fn read_objects(&self) -> Result<Vec<SyncRow>, Fault> {
+    fn read_objects(&self) -> Result<Vec<SyncSummary>, Fault> {
         let hub = self.hub.connect()?;
         let namespace = (!self.all_namespaces).then(|| self.hub.find_namespace(&hub));
         let objects = hub.list_syncs(namespace.as_deref()).map_err(failed)?;
-        Ok(objects.iter().filter_map(SyncRow::from_object).collect())
+        Ok(objects.iter().filter_map(SyncSummary::from_object).collect())
     }
 }
 
