@@ -15,7 +15,7 @@ pub(crate) const CLUSTERS: [&str; 3] = ["c1", "r1", "r2"];
 pub(crate) const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 /// A repo with a `ConfigMap` for the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     staged(Sandbox::anywhere(&CLUSTERS))
 }
 
@@ -45,7 +45,7 @@ fn git(sandbox: &Sandbox, arguments: &str) -> String {
 }
 
 /// Commits a value. Returns the first characters of the commit.
-fn commit(sandbox: &Sandbox, value: &str) -> String {
+pub(crate) fn commit(sandbox: &Sandbox, value: &str) -> String {
     sandbox.write("a.yaml", &config("a", value));
     git(sandbox, "add -A");
     git(sandbox, &format!("commit -q -m {value}"));
@@ -54,17 +54,30 @@ fn commit(sandbox: &Sandbox, value: &str) -> String {
 
 /// Does a round with these annotations of the Sync.
 fn once(sandbox: &Sandbox, annotations: &Value) -> Ran {
-    let stages = json!([
+    once_by(sandbox, annotations, &stages())
+}
+
+/// Stages with an approval between them.
+fn stages() -> Value {
+    json!({"stages": [
         {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
          "afterStageTasks": [{"type": "Approval"}]},
         {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}},
-    ]);
-    once_by(sandbox, annotations, &json!({"stages": stages}))
+    ]})
 }
 
 /// The same with another rollout.
 fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
-    let sync = json!({
+    once_with(sandbox, annotations, rollout, &Value::Null)
+}
+
+/// A round of the stages with maintenance windows.
+pub(crate) fn once_in(sandbox: &Sandbox, annotations: &Value, windows: &Value) -> Ran {
+    once_with(sandbox, annotations, &stages(), windows)
+}
+
+fn once_with(sandbox: &Sandbox, annotations: &Value, rollout: &Value, windows: &Value) -> Ran {
+    let mut sync = json!({
         "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
@@ -72,11 +85,14 @@ fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
             "apply": {"applySet": sandbox.applyset()}, "drift": {"mode": "correct"}, "rollout": rollout,
         },
     });
+    if !windows.is_null() {
+        sync["spec"]["windows"] = windows.clone();
+    }
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
     sandbox.ran(&mut sandbox.sync("--once"))
 }
 
-fn approve(revision: &str) -> Value {
+pub(crate) fn approve(revision: &str) -> Value {
     json!({"federate.dev/approve": format!("{revision}-after-canary")})
 }
 

@@ -1,9 +1,13 @@
 //! Maintenance windows of a Sync: outside of them, clusters are compared and not changed.
 
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde_json::{Value, json};
 
 use crate::sandbox::{WEB, deployment};
 use crate::sync_objects::{Hub, Running, image, until};
+use crate::sync_rollout::{A, approve, commit, once_in, sandbox, values};
 
 /// Windows that are closed but for a minute of the year.
 fn closed() -> Value {
@@ -95,4 +99,73 @@ fn a_person_need_not_wait_and_invalid_windows_are_refused() {
     hub.patch("web", &json!({"spec": {"windows": [{"schedule": "0 0 31 2 *", "duration": "1h"}]}}));
     let ran = hub.once().code(2);
     assert!(ran.out.contains("InvalidSpec: spec.windows: schedule: `0 0 31 2 *` names no day"), "{ran:#?}");
+}
+
+/// A window that is open for some seconds more, and the time at which it closes.
+fn closing(seconds: i64) -> (Value, Timestamp) {
+    let opened = Timestamp::now()
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .round(jiff::ZonedRound::new().smallest(jiff::Unit::Minute).mode(jiff::RoundMode::Trunc))
+        .unwrap();
+    let closes = Timestamp::now() + seconds.seconds();
+    let schedule = format!("{} {} * * *", opened.minute(), opened.hour());
+    let open_for = closes.duration_since(opened.timestamp()).as_secs();
+    let closes = opened.timestamp() + SignedDuration::from_secs(open_for);
+    (json!([{"schedule": schedule, "duration": format!("{open_for}s")}]), closes)
+}
+
+fn sleep_until(time: Timestamp) {
+    let left = time.duration_since(Timestamp::now()) + SignedDuration::from_millis(200);
+    std::thread::sleep(Duration::try_from(left).unwrap_or_default());
+}
+
+#[test]
+fn a_rollout_waits_between_its_steps_outside_of_windows() {
+    let sandbox = sandbox();
+    let first = commit(&sandbox, "1");
+    let (windows, closes) = closing(if sandbox.is_real() { 45 } else { 15 });
+    once_in(&sandbox, &approve(&first), &windows).code(0);
+    let second = commit(&sandbox, "2");
+    let ran = once_in(&sandbox, &json!({}), &windows).code(1);
+    assert!(ran.out.contains("stage `canary` waits for approval"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    assert!(Timestamp::now() < closes, "the window has closed too early for this test");
+    sleep_until(closes);
+
+    // The approval is given, but no cluster changes: neither by the next stage nor by a correction.
+    sandbox.edit("c1", "kubectl-edit", A, &json!({"data": {"k": "mine"}}));
+    let ran = once_in(&sandbox, &approve(&second), &windows).code(1);
+    assert!(
+        ran.out.contains("1 of 3 clusters are at it; stage `canary` waits for the window that opens at"),
+        "{ran:#?}"
+    );
+    assert_eq!(values(&sandbox), ["mine", "1", "1"]);
+    // A person need not wait for the revision.
+    let mut ignored = approve(&second);
+    ignored["federate.dev/ignoreWindows"] = json!(second);
+    let ran = once_in(&sandbox, &ignored, &windows).code(0);
+    assert!(ran.out.contains("to 3 clusters in 2 stages"), "{ran:#?}");
+    assert_eq!(values(&sandbox)[1..], ["2", "2"]);
+
+    // The next revision is checked, and begins in no cluster.
+    let third = commit(&sandbox, "3");
+    let ran = once_in(&sandbox, &approve(&third), &windows).code(1);
+    assert!(ran.out.contains("waits for the window that opens at"), "{ran:#?}");
+    assert_eq!(values(&sandbox)[1..], ["2", "2"]);
+}
+
+#[test]
+fn an_aborted_rollout_waits_for_no_window() {
+    let sandbox = sandbox();
+    let first = commit(&sandbox, "1");
+    let (windows, closes) = closing(if sandbox.is_real() { 45 } else { 15 });
+    once_in(&sandbox, &approve(&first), &windows).code(0);
+    let second = commit(&sandbox, "2");
+    once_in(&sandbox, &json!({}), &windows).code(1);
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    assert!(Timestamp::now() < closes, "the window has closed too early for this test");
+    sleep_until(closes);
+    let ran = once_in(&sandbox, &json!({"federate.dev/abort": second}), &windows).code(2);
+    assert!(ran.out.contains("RolloutAborted: "), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "1", "1"], "clusters return to what they had");
 }
