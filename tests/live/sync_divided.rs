@@ -53,7 +53,7 @@ fn installations_divide_syncs_by_label() {
     hub.create(&sync_for(&hub, "two", "m2", &json!({"dependsOn": [{"name": "one"}]})));
     let rest = Running::with(&hub, "--watch-label-selector !shard", "rest");
     until("it waits for the other", || hub.ready("two")["reason"] == "DependencyNotReady");
-    assert!(hub.status("one")["conditions"].is_null(), "it is not selected");
+    assert!(condition(&hub.status("one"), "Ready").is_null(), "it is not selected");
     let shard = Running::with(&hub, "--watch-label-selector shard=a", "shard");
     until("both are ready", || ["one", "two"].iter().all(|name| hub.ready(name)["status"] == "True"));
     let leases = hub.sandbox.get("hub", LEASES);

@@ -243,3 +243,54 @@ pub fn digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
     }
     sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A record as it was written before stages were recorded.
+    fn read_former(accepted: &Value, more: &Value) -> Record {
+        let mut record = json!({
+            "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
+            "metadata": {"namespace": "default", "name": "web", "generation": 1},
+            "status": Status::default().to_value(), "spec": "", "accepted": {"tip": "a", "branches": {}},
+        });
+        for (key, value) in accepted.as_object().unwrap() {
+            record["accepted"][key] = value.clone();
+        }
+        for (key, value) in more.as_object().unwrap() {
+            record[key] = value.clone();
+        }
+        Record::read(&record.to_string()).unwrap()
+    }
+
+    #[test]
+    fn records_without_a_stage_go_on_where_they_were() {
+        let rollout = json!({"rollout": {"target": "a", "stages": {}}});
+        for (accepted, more, stage) in [
+            (json!({"done": true}), json!({}), SyncStage::Idle),
+            (json!({"done": false}), json!({}), SyncStage::Applying),
+            (json!({"done": false, "pending": ["m1"]}), json!({}), SyncStage::Retrying),
+            (json!({"done": false}), rollout, SyncStage::RollingOut),
+        ] {
+            assert_eq!(read_former(&accepted, &more).stage, stage, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn a_stage_is_read_as_it_was_written_and_former_versions_know_what_is_done() {
+        let mut record = read_former(&json!({"done": true}), &json!({}));
+        for stage in SyncStage::ACCEPTED {
+            record.enter_stage(stage);
+            let text = record.to_text();
+            assert_eq!(Record::read(&text).unwrap().stage, stage);
+            let mut restored = read_former(&json!({"done": true}), &json!({}));
+            restored.restore(&record.stored());
+            assert_eq!(restored.stage, stage);
+            let written: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(written["accepted"]["done"], stage == SyncStage::Idle);
+        }
+    }
+}

@@ -218,7 +218,7 @@ impl Round<'_> {
                     event = RoundEvent::Rendered;
                 }
                 RoundEffect::Accept => {
-                    event = RoundEvent::Accepted(self.accept(state, sessions, &polled, rendered.as_mut())?);
+                    event = RoundEvent::Accepted(self.accept(state, sessions, &polled, rendered.as_ref())?);
                 }
                 RoundEffect::Apply
                 | RoundEffect::Retry
@@ -358,12 +358,12 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         PolledSource { tip, .. }: &PolledSource,
-        rendered: Option<&mut RenderedRevision>,
+        rendered: Option<&RenderedRevision>,
     ) -> Result<Delivery, RoundError> {
         let Some(RenderedRevision { session, branches, kept, .. }) = rendered else {
             return Err(RoundError::new(Reason::ReconciliationFailed, "nothing was rendered"));
         };
-        let (session, branches, kept) = (&*session, std::mem::take(branches), kept.as_ref());
+        let kept = kept.as_ref();
         self.note_inventory(state, session);
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
@@ -383,10 +383,10 @@ impl Round<'_> {
             && before.as_ref().is_some_and(|before| before.is_for(tip, None));
         let earlier = if is_repeated { state.record.status.replicas_moved } else { 0 };
         state.record.status.replicas_moved = earlier + usize::try_from(moved).unwrap_or_default();
-        state.record.status.branches.clone_from(&branches);
+        state.record.status.branches.clone_from(branches);
         state.record.accepted = Some(Accepted {
             tip: tip.clone(),
-            branches: branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect(),
+            branches: branches.iter().cloned().map(|branch| (branch.branch, branch.commit)).collect(),
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
@@ -434,7 +434,7 @@ impl Round<'_> {
                 let members =
                     Members { objects: changed.as_ref(), ..self.members(&session, repo.clone(), state) };
                 let applied = match effect {
-                    RoundEffect::Retry => self.retry(state, sessions, members, name),
+                    RoundEffect::Retry => self.retry(state, sessions, &members, name),
                     _ => self.apply(state, sessions, members, (tip, name)),
                 };
                 sessions.put_accepted(opened, session, repo);
@@ -481,7 +481,7 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        members: Members<'_>,
+        members: &Members<'_>,
         name: &str,
     ) -> Result<Outcome, RoundError> {
         self.note_inventory(state, members.session);

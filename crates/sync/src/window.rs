@@ -75,7 +75,7 @@ impl Round<'_> {
         if let Err(error) = self.compare_last_good(state, sessions) {
             tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
         }
-        Ok(self.progressing(sessions, format!("{name} {}", self.describe_wait())))
+        Ok(Self::progressing(sessions, format!("{name} {}", self.describe_wait())))
     }
 
     /// Compares clusters, and puts off what would change them. `stage` says what waits.
@@ -96,7 +96,7 @@ impl Round<'_> {
             SyncStage::RollingOutPolicies => {
                 self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
                 self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
-                Ok(self.progressing(sessions, format!("rolling out {name}: it {}", self.describe_wait())))
+                Ok(Self::progressing(sessions, format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {
                 self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
@@ -123,11 +123,11 @@ impl Round<'_> {
         })?;
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
         let pending = count(pending.map_or(0, BTreeSet::len), "cluster");
-        Ok(self.progressing(sessions, format!("{name} is not in {pending} yet, and {waits}")))
+        Ok(Self::progressing(sessions, format!("{name} is not in {pending} yet, and {waits}")))
     }
 
     /// The outcome of a round that goes on later.
-    pub(crate) fn progressing(&self, sessions: &SessionCache, message: String) -> Outcome {
+    fn progressing(sessions: &SessionCache, message: String) -> Outcome {
         Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() }
     }
 }
