@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench sync` runs all scenarios; `-- fleet` and `-- many` run one. The API servers run in a process of
 //! their own, so that federate's processor time and memory are its own. `FEDERATE_BENCH_BINARY` names another binary,
-//! `FEDERATE_BENCH_IDLE` the seconds without changes (600), `FEDERATE_BENCH_CLUSTERS` and `FEDERATE_BENCH_MANY` the
-//! numbers of clusters (100 and 1,000).
+//! `FEDERATE_BENCH_IDLE` the seconds without changes (600), `FEDERATE_BENCH_ROUNDS` the rounds of a day without changes (288),
+//! `FEDERATE_BENCH_CLUSTERS` and `FEDERATE_BENCH_MANY` the numbers of clusters (100 and 1,000).
 
 #![allow(
     clippy::unwrap_used,
@@ -127,10 +127,34 @@ fn fleet() {
     }
     let share = running.processor().as_secs_f64() / idle.as_secs_f64() * 100.0;
     println!("idle for {idle:?}: {share:.2} % of a core (bound 1 %), {} (bound 150 MB)", running.memory());
+    let short = sync.replace("MODE", "correct").replace("interval: 5m", "interval: 1s");
+    fs::write(folder.join("sync.yaml"), short).unwrap();
+    running.until("ReconciliationSucceeded");
+    day(&running, &mut servers);
+}
+
+/// A day of idle, by a clock that runs faster: the rounds that an interval of five minutes has in a day, one after the other.
+/// Between rounds, an idle process waits for its watches.
+fn day(running: &Running, servers: &mut Servers) {
+    let rounds = number("FEDERATE_BENCH_ROUNDS", 288) as u64;
+    servers.send("reset");
+    let (first, before) = (running.count_rounds(), running.processor());
+    while running.count_rounds() < first + rounds {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (done, spent) = (running.count_rounds() - first, running.processor().saturating_sub(before));
+    let each = spent / u32::try_from(done).unwrap();
+    println!(
+        "{done} rounds in which nothing has changed: {spent:?}, {each:?} each; a day of 288 such rounds: {:?} of a core's 86,400 s, {}, \
+         requests {}",
+        each * 288,
+        running.memory(),
+        servers.send("counts")
+    );
 }
 
 const FILES: &str = "sync -f sync.yaml --state state --kubeconfig kubeconfig --listen 127.0.0.1:0 --webhook-listen \
-                     127.0.0.1:0 --webhook-token token";
+                     127.0.0.1:0 --webhook-token token --metrics-listen 127.0.0.1:0";
 
 fn git(folder: &Path, arguments: &str) -> String {
     let identity = "-c user.name=b -c user.email=b@example.com -c gc.auto=0";

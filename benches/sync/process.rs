@@ -121,12 +121,28 @@ impl Running {
         format!("{} MB of memory, at most {} MB", of("VmRSS"), of("VmHWM"))
     }
 
+    /// The address at which it listens for something.
+    fn find_address(&self, service: &str) -> String {
+        let (text, listening) = (self.text(), format!("listening for {service}"));
+        let line = text.lines().find(|line| line.contains(&listening)).unwrap();
+        line.split_once("address=").unwrap().1.split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// How many rounds have ended since the begin, by the metrics.
+    pub(crate) fn count_rounds(&self) -> u64 {
+        let mut stream = TcpStream::connect(self.find_address("metrics")).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let counts = answer.lines().filter(|line| line.starts_with("federate_sync_rounds_total{"));
+        counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
     /// Posts to the webhook of the only Sync.
     pub(crate) fn hook(&self, folder: &Path) {
         let text = self.text();
         let path = text.split_once("webhooks at ").unwrap().1.lines().next().unwrap().trim().to_owned();
-        let line = text.lines().find(|line| line.contains("listening for webhooks")).unwrap();
-        let address = line.split_once("address=").unwrap().1.split_whitespace().next().unwrap();
+        let address = self.find_address("webhooks");
         let token = fs::read_to_string(folder.join("token")).unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         write!(
