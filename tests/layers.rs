@@ -1,6 +1,6 @@
 //! The layers: a crate only depends on crates of lower layers, and the core does no IO. The compiler checks
 //! the code against the crates' manifests; this test checks the manifests against `docs/architecture.md`. It
-//! also checks that every module has a description, and that no module is called util.
+//! also checks that every module has a description, that no module is called util, and that benches run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -135,6 +135,20 @@ fn modules_say_what_they_are_for() {
                 "{}",
                 path.display()
             );
+        }
+    }
+}
+
+#[test]
+fn benches_run() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for entry in fs::read_dir(root().join("benches")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            // With the harness of tests, a bench has no tests, and succeeds without running anything.
+            let target = format!("[[bench]]\nname = \"{name}\"\nharness = false\n");
+            assert!(manifest.contains(&target), "{name} is no bench in Cargo.toml");
         }
     }
 }

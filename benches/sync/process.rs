@@ -131,7 +131,7 @@ impl Running {
     /// How many rounds have ended since the begin, by the metrics.
     pub(crate) fn count_rounds(&self) -> u64 {
         let mut stream = TcpStream::connect(self.find_address("metrics")).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let counts = answer.lines().filter(|line| line.starts_with("federate_sync_rounds_total{"));
@@ -147,7 +147,7 @@ impl Running {
         let mut stream = TcpStream::connect(address).unwrap();
         write!(
             stream,
-            "POST {path} HTTP/1.1\r\nHost: h\r\nX-Gitlab-Token: {token}\r\nContent-Length: 0\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Gitlab-Token: {token}\r\nContent-Length: 0\r\n\r\n"
         )
         .unwrap();
         let mut answer = String::new();
