@@ -128,8 +128,11 @@ fn fleet() {
     let share = running.processor().as_secs_f64() / idle.as_secs_f64() * 100.0;
     println!("idle for {idle:?}: {share:.2} % of a core (bound 1 %), {} (bound 150 MB)", running.memory());
     let short = sync.replace("MODE", "correct").replace("interval: 5m", "interval: 1s");
+    let applied = running.count_rounds() + 1;
     fs::write(folder.join("sync.yaml"), short).unwrap();
-    running.until("ReconciliationSucceeded");
+    while running.count_rounds() < applied {
+        std::thread::sleep(Duration::from_millis(200));
+    }
     day(&running, &mut servers);
 }
 
