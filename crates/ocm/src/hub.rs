@@ -20,19 +20,8 @@ pub use crate::schedule::groups::{DecisionGroup, DecisionRecord};
 pub use crate::schedule::{Failure, Rejection, Skipped};
 
 /// The kinds that the memory is read from, and the inventory.
-pub(crate) const HUB_KINDS: [HubKinds; 2] = [
-    HubKinds {
-        group: crate::kinds::CLUSTER_GROUP,
-        kinds: &[
-            "ManagedCluster",
-            "ManagedClusterSet",
-            "ManagedClusterSetBinding",
-            "PlacementDecision",
-            "AddOnPlacementScore",
-        ],
-    },
-    HubKinds { group: crate::kinds::WORK_GROUP, kinds: &["ManifestWork"] },
-];
+pub(crate) const HUB_KINDS: [HubKinds; 1] =
+    [HubKinds { group: crate::kinds::CLUSTER_GROUP, kinds: &["ManagedCluster", "PlacementDecision"] }];
 
 /// The result of a queue of evaluations.
 #[derive(Clone, Debug)]
