@@ -75,7 +75,7 @@ fn a_negative_number_and_an_expression_are_errors() {
     for (field, code) in [
         ("numberOfClusters: -1", "error[negative-number]"),
         (
-            "predicates: [{requiredClusterSelector: {celSelector: {celExpressions: ['true']}}}]",
+            "predicates: [{requiredClusterSelector: {celSelector: {celExpressions: [\"'a'.format([]) == 'a'\"]}}}]",
             "error[expression]",
         ),
         (

@@ -133,7 +133,9 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         }
         ("kubefleet", "revive") => kubefleet_repo::verify_pending,
         ("kubefleet", "strategies") => kubefleet_rollout::strategies,
-        ("ocm", "placement" | "decisiongroups" | "taints" | "steady" | "scores" | "sets") => ocm::placement,
+        ("ocm", "placement" | "decisiongroups" | "taints" | "steady" | "scores" | "sets" | "cel") => {
+            ocm::placement
+        }
         ("ocm", "balance") => ocm::balance,
         ("ocm", "validation") => ocm::validation,
         ("ocm", "rolloutstep") => ocm_works::rollout_step,

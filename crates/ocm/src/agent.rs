@@ -204,7 +204,7 @@ fn remove_ignored(ignored: &[IgnoreField], manifest: &Value) -> Result<Value, St
 pub(crate) fn list_paths(field: &IgnoreField) -> Result<Vec<Vec<String>>, String> {
     let mut paths = Vec::new();
     for path in &field.json_paths {
-        let keys = path.trim_start_matches("$").trim_start_matches('{').trim_end_matches('}');
+        let keys = path.trim_start_matches('$').trim_start_matches('{').trim_end_matches('}');
         paths.push(keys.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect());
     }
     for pointer in &field.json_pointers {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn cluster(status: Value) -> Object {
+    fn cluster(status: &Value) -> Object {
         let body = json!({"metadata": {"labels": {"region": "eu"}}, "status": status});
         Object::named("cluster.open-cluster-management.io/v1", "ManagedCluster", "a", body)
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_cluster_is_ready_if_its_agent_reports() {
-        let is_ready = |status, strict| read_cluster(&cluster(status), strict).unwrap().ready;
+        let is_ready = |status, strict| read_cluster(&cluster(&status), strict).unwrap().ready;
         assert!(is_ready(condition("True"), true) && !is_ready(condition("Unknown"), false));
         assert!(is_ready(Value::Null, false) && !is_ready(Value::Null, true));
         assert!(!is_ready(json!({}), false));
@@ -111,7 +111,7 @@ mod tests {
     fn claims_are_properties_and_the_last_of_a_name_counts() {
         let claims = json!([{"name": "region.open-cluster-management.io", "value": "a"},
                             {"name": "region.open-cluster-management.io", "value": "b"}]);
-        let read = read_cluster(&cluster(json!({"clusterClaims": claims})), false).unwrap();
+        let read = read_cluster(&cluster(&json!({"clusterClaims": claims})), false).unwrap();
         assert_eq!((read.region.as_str(), read.properties.len()), ("b", 1));
         assert_eq!(read.labels[SET_LABEL], DEFAULT_SET);
     }

@@ -214,9 +214,8 @@ fn find_reason(report: &PlacementReport) -> Option<Unschedulable> {
             return reason("Deleting", "it is being deleted: its decisions stay".to_owned());
         }
         (_, Some(Failure::SyncError(message))) => return reason("SyncError", message.clone()),
-        (_, Some(Failure::Expression(_))) => {
-            let message = "a predicate has an expression in CEL, which federate does not evaluate".to_owned();
-            return reason("Expression", message);
+        (_, Some(Failure::Expression(one))) => {
+            return reason("Expression", format!("an expression is not evaluated: {}", one.what));
         }
         (_, Some(Failure::Panic)) => {
             let message = "`numberOfClusters` is negative: the controller of the hub panics".to_owned();

@@ -128,7 +128,7 @@ fn explain_cluster(
     let why = match (rejection, rank.zip(total)) {
         (Some(Rejection::ClusterSet), _) => explain_set(plane, subject, member),
         (Some(Rejection::Deleting), _) => "the cluster is being deleted".to_owned(),
-        (Some(Rejection::Predicate), _) => explain_predicates(subject, member),
+        (Some(Rejection::Predicate), _) => explain_predicates(plane, subject, member),
         (Some(Rejection::TaintToleration), _) => {
             let earlier = decisions.earlier.of(&subject.key);
             let was_selected = earlier.contains(name);
@@ -173,11 +173,9 @@ fn explain_set(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>, member: &Me
     }
 }
 
-fn explain_predicates(subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
-    match &subject.predicates {
-        Ok(predicates) => predicates.find_unmet(member).join("; or "),
-        Err(mistake) => mistake.clone(),
-    }
+fn explain_predicates(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
+    let unmet = subject.predicates.as_ref().map(|predicates| predicates.find_unmet(member, &plane.hub));
+    unmet.map(|unmet| unmet.join("; or ")).unwrap_or_default()
 }
 
 fn explain_taint(
@@ -267,7 +265,7 @@ fn explain_destination(
             let id = works::placement_id(&bundle.object.id, &reference.name);
             match decisions.of(plane, &id) {
                 Some(report) if report.clusters.binary_search(name).is_ok() => {
-                    selecting.push(format!("{id} selects it"))
+                    selecting.push(format!("{id} selects it"));
                 }
                 Some(report) => others.push(match report.rejected.get(name) {
                     Some(rejection) => format!("{id} does not select it ({})", rejection.name()),

@@ -2,8 +2,10 @@
 
 use federate_kubernetes::{Finding, finding};
 
+use crate::cel::Expression;
 use crate::decide::HubDecisions;
 use crate::report::PlacementReport;
+use crate::schedule::predicate::matches_expression;
 use crate::schedule::queue::{evaluation_limit, run_queue};
 use crate::schedule::{Eligibility, Failure, PlacementSubject};
 use crate::{OcmPlane, explain};
@@ -49,15 +51,16 @@ fn report_failure(
         let message = format!("{id} cannot be evaluated, and {kept}: {mistake}");
         return Some(error("malformed-set", message).help("correct the selector of the ManagedClusterSet"));
     }
-    if let Some(Failure::Expression(at)) = report.failure {
-        let message = format!(
-            "a predicate of {id} has an expression in CEL, which federate does not evaluate, and {kept}"
+    if let Some(Failure::Expression(one)) = &report.failure {
+        let message = format!("an expression of {id} is not evaluated, and {kept}: {}", one.what);
+        let pointer = format!(
+            "/spec/predicates/{}/requiredClusterSelector/celSelector/celExpressions/{}",
+            one.predicate, one.expression
         );
-        let pointer = format!("/spec/predicates/{at}/requiredClusterSelector/celSelector");
         return Some(
             error("expression", message)
                 .at(pointer)
-                .help("select the clusters by labels or claims, or keep the placement out of the repo"),
+                .help("write it with other functions, or select the clusters by labels or claims"),
         );
     }
     if matches!(report.failure, Some(Failure::Panic)) {
@@ -187,6 +190,7 @@ fn report_unsettled(subject: &PlacementSubject<'_>) -> Finding {
 pub(crate) fn examine_placements(plane: &OcmPlane<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = plane.placements.iter().flat_map(report_ignored).collect();
     findings.extend(plane.placements.iter().flat_map(|subject| report_unknown(plane, subject)));
+    findings.extend(plane.placements.iter().flat_map(|subject| report_never_true(plane, subject)));
     findings.extend(plane.placements.iter().filter_map(|subject| report_clockless(plane, subject)));
     findings.extend(report_order(plane));
     findings
@@ -236,6 +240,26 @@ fn report_unknown(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<F
         }
     }
     findings
+}
+
+/// Expressions that are true for no cluster.
+fn report_never_true(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
+    let Ok(predicates) = &subject.predicates else { return Vec::new() };
+    let members = &plane.hub.fleet.members;
+    let is_never_true = |(_, _, expression): &(usize, &str, &Expression)| {
+        !members.is_empty()
+            && members.iter().all(|member| matches_expression(expression, member, &plane.hub) == Some(false))
+    };
+    predicates
+        .expressions()
+        .filter(is_never_true)
+        .map(|(at, text, _)| {
+            let message = format!("the expression `{text}` of {} is true for no cluster", subject.object.id);
+            Finding::warning("expression-never-true", subject.object, message)
+                .at(format!("/spec/predicates/{at}/requiredClusterSelector/celSelector"))
+                .help("an error, such as a label that a cluster does not have, counts as false: test it with `has()`")
+        })
+        .collect()
 }
 
 /// Tolerations that end, in a run without a clock.

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 
@@ -13,6 +14,8 @@ use federate_kubernetes::{Cluster, Labels, Object};
 use federate_repo::{Repo, Role};
 
 use crate::api::cluster::ClusterSpec;
+use crate::cel::CelValue;
+use crate::cel::cluster::describe_cluster;
 use crate::cluster::{self, DEFAULT_SET, SET_LABEL};
 use crate::kinds::CLUSTER_GROUP;
 use crate::{NAME, quantity};
@@ -33,17 +36,26 @@ pub(crate) const NO_SELECT_IF_NEW: &str = "NoSelectIfNew";
 #[derive(Debug)]
 pub(crate) struct Member<'a> {
     pub cluster: &'a Cluster,
+    /// Its `ManagedCluster`, if it has one.
+    pub object: Option<&'a Object>,
     /// With the label of its set.
     pub labels: Cow<'a, Labels>,
     pub taints: Vec<MemberTaint>,
     /// The allocatable CPU and memory of clusters that report capacity, too.
     pub resources: [Option<f64>; 2],
+    /// The cluster as expressions see it, once it is asked for.
+    expression_value: OnceLock<CelValue>,
 }
 
 impl<'a> Member<'a> {
     /// What the cluster says of itself.
     pub(crate) fn claims(&self) -> &'a Labels {
         &self.cluster.properties
+    }
+
+    /// The cluster as expressions see it.
+    pub(crate) fn expression_value(&self) -> &CelValue {
+        self.expression_value.get_or_init(|| describe_cluster(self, self.object))
     }
 
     /// The exclusive set that it is in.
@@ -59,7 +71,7 @@ impl<'a> Member<'a> {
         let taints = read_taints(cluster, object, now);
         let resources =
             ["cpu", "memory"].map(|resource| quantity::read_allocatable(cluster, object, resource));
-        Self { cluster, labels, taints, resources }
+        Self { cluster, object, labels, taints, resources, expression_value: OnceLock::new() }
     }
 }
 

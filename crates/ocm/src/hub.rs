@@ -17,6 +17,7 @@ pub use crate::rollout::works::{
     PlacementSummary, SetCondition, SetReconciliation, WorkAction, WorkOperation, WorkSummary,
 };
 pub use crate::schedule::groups::{DecisionGroup, DecisionRecord};
+pub use crate::schedule::predicate::UnsupportedExpression;
 pub use crate::schedule::{Failure, Rejection, Skipped};
 
 /// The kinds that the memory is read from, and the inventory.
@@ -69,7 +70,7 @@ impl<'a> HubModel<'a> {
             order.reverse();
         }
         let run = run_queue(&self.plane.hub, &self.plane.placements, order, self.decisions.clone(), limit);
-        self.report(run)
+        self.report(&run)
     }
 
     /// Evaluates one placement `times` times, each time with the decisions before. Returns the last report.
@@ -80,12 +81,12 @@ impl<'a> HubModel<'a> {
         for _ in 0..times {
             let run = run_queue(&self.plane.hub, &self.plane.placements, [at], decisions, 1);
             decisions = run.decisions.clone();
-            last = self.report(run).placements.into_iter().nth(at);
+            last = self.report(&run).placements.into_iter().nth(at);
         }
         last
     }
 
-    fn report(&self, run: QueueRun) -> HubRun {
+    fn report(&self, run: &QueueRun) -> HubRun {
         let reports = self.plane.placements.iter().zip(&run.evaluations).map(|(subject, evaluation)| {
             PlacementReport::in_full(&self.plane.hub, subject, evaluation.as_ref(), &run.decisions)
         });

@@ -25,6 +25,7 @@ use federate_dialect::{
 
 pub mod agent;
 mod api;
+mod cel;
 mod cluster;
 mod decide;
 mod explain;

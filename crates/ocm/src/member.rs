@@ -2,7 +2,7 @@
 //!
 //! Facts: the agent adopts what exists. An update keeps labels, annotations, owners and finalizers of the live object, and
 //! replaces everything else; a key that ends in `-` removes the label or annotation without it. Of some kinds only parts
-//! are compared and replaced: of Namespaces and ServiceAccounts nothing, of Services what a hash of the manifest says.
+//! are compared and replaced: of namespaces and service accounts nothing, of Services what a hash of the manifest says.
 //! Owners of an object that is applied on the server are patched afterwards.
 
 use serde_json::{Map, Value, json};

@@ -19,7 +19,7 @@ pub(crate) fn read_allocatable(cluster: &Cluster, object: Option<&Object>, resou
 }
 
 /// A quantity as the product of its digits and a power of ten.
-fn approximate(value: &Value) -> Option<f64> {
+pub(crate) fn approximate(value: &Value) -> Option<f64> {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -122,7 +122,8 @@ pub(crate) fn decide(
     let mut decision = if is_soaked {
         let (mandatory, rest) = split_mandatory(config, &all);
         let first = limits.roll_per_group(&mandatory, &Value::from(0), &existing)?;
-        if !mandatory.is_empty() && !(first.active.is_empty() && first.timed_out.is_empty()) {
+        let is_idle = first.active.is_empty() && first.timed_out.is_empty();
+        if !mandatory.is_empty() && !is_idle {
             first
         } else if strategy.kind == "Progressive" {
             let remaining = rest.iter().flat_map(|(_, group)| &group.clusters).collect::<BTreeSet<_>>().len();
@@ -294,7 +295,7 @@ impl Limits {
     /// When the first active cluster changes its state by itself.
     fn find_recheck(&self, active: &[ClusterState]) -> Option<SignedDuration> {
         let ends = active.iter().filter_map(|state| self.find_end(state));
-        ends.map(|end| end.duration_since(self.now)).filter(|wait| wait.is_positive()).min()
+        ends.map(|end| end.duration_since(self.now)).filter(SignedDuration::is_positive).min()
     }
 }
 

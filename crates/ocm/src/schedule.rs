@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use federate_kubernetes::{ClusterName, Object};
 
-use crate::api::{ClusterPredicate, PlacementSpec, Toleration};
+use crate::api::{PlacementSpec, Toleration};
 use crate::fleet::{Fleet, Member};
 use crate::memory::{Decisions, PlacementKey, placement_key};
 use crate::sets::ClusterSets;
@@ -28,7 +28,7 @@ pub(crate) mod score;
 pub(crate) mod taints;
 
 use groups::{DecisionGroup, Grouping};
-use predicate::Predicates;
+use predicate::{PredicateError, Predicates, UnsupportedExpression};
 use score::{PrioritizerScores, ScoreContext, Weights};
 
 /// The annotation with which a placement is not evaluated.
@@ -87,7 +87,7 @@ pub(crate) struct PlacementSubject<'a> {
     /// Why each cluster is out before taints are looked at, in the order of the fleet.
     filtered: Vec<Option<Rejection>>,
     /// The predicates, or the mistake in them. It only shows if there is a cluster to look at.
-    pub predicates: Result<Predicates, String>,
+    pub predicates: Result<Predicates, PredicateError>,
     pub weights: Result<Weights, String>,
 }
 
@@ -98,12 +98,11 @@ impl<'a> PlacementSubject<'a> {
         let spec = Option::<PlacementSpec>::deserialize(spec).ok().flatten().unwrap_or_default();
         let key = placement_key(&object.id);
         let (eligibility, mut filtered) = find_eligible(hub, &key.0, &spec);
-        let predicates = Predicates::compile(&spec.predicates);
-        if let Ok(predicates) = &predicates {
-            for (member, rejection) in hub.fleet.members.iter().zip(&mut filtered) {
-                if rejection.is_none() && !predicates.matches(member, hub) {
-                    *rejection = Some(Rejection::Predicate);
-                }
+        let mut predicates = Predicates::compile(&spec.predicates);
+        if let Ok(compiled) = &predicates {
+            let matched = filter_members(compiled, hub, &mut filtered);
+            if let Err(error) = matched {
+                predicates = Err(error);
             }
         }
         let weights = Weights::read(&spec.prioritizer_policy);
@@ -123,6 +122,20 @@ impl<'a> PlacementSubject<'a> {
         let counts = self.spec.number_of_clusters.is_some_and(|number| number > 0);
         counts && self.weights.as_ref().is_ok_and(Weights::has_balance)
     }
+}
+
+/// Rejects the clusters that match no predicate.
+fn filter_members(
+    predicates: &Predicates,
+    hub: &Hub<'_>,
+    filtered: &mut [Option<Rejection>],
+) -> Result<(), PredicateError> {
+    for (member, rejection) in hub.fleet.members.iter().zip(filtered) {
+        if rejection.is_none() && !predicates.matches(member, hub)? {
+            *rejection = Some(Rejection::Predicate);
+        }
+    }
+    Ok(())
 }
 
 /// Why a placement is not evaluated.
@@ -199,9 +212,8 @@ pub enum Failure {
     SyncError(String),
     /// The number of clusters is negative: the controller panics, and the decisions stay as they are.
     Panic,
-    /// A predicate has an expression in CEL, which is not evaluated: the decisions stay as they are. The index is that of
-    /// the predicate.
-    Expression(usize),
+    /// An expression in CEL is not reproduced: the decisions stay as they are.
+    Expression(UnsupportedExpression),
 }
 
 /// The result of one evaluation.
@@ -274,12 +286,10 @@ pub(crate) fn evaluate(
     let own = OwnDecisions::new(&hub.fleet, decisions.of(&subject.key));
     let mut rejected = subject.filtered.clone();
     if rejected.iter().any(Option::is_none) {
-        if let Err(mistake) = &subject.predicates {
-            return misconfigured("Predicate", mistake);
-        }
-        let has_expression = |predicate: &ClusterPredicate| !predicate.required.cel.expressions.is_empty();
-        if let Some(at) = subject.spec.predicates.iter().position(has_expression) {
-            return failed(Failure::Expression(at));
+        match &subject.predicates {
+            Ok(_) => {}
+            Err(PredicateError::Mistake(mistake)) => return misconfigured("Predicate", mistake),
+            Err(PredicateError::Expression(one)) => return failed(Failure::Expression(one.clone())),
         }
         if let Some(mistake) = subject.spec.tolerations.iter().find_map(taints::find_mistake) {
             return misconfigured("TaintToleration", mistake);
