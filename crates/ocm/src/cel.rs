@@ -25,8 +25,8 @@ pub(crate) use value::CelValue;
 /// The name of the variable.
 const VARIABLE: &str = "managedCluster";
 
-/// The longest expression.
-const MAX_LENGTH: usize = 4000;
+/// The longest expression: what the parser makes of a longer one may not fit on the stack of a thread.
+const MAX_LENGTH: usize = 1000;
 
 /// The depth of a parsed expression, so that it fits on the stack of a thread.
 const MAX_DEPTH: usize = 60;

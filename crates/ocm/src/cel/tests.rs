@@ -1,3 +1,5 @@
+//! Tests of expressions: values, errors, and what is refused.
+
 use serde_json::json;
 
 use super::*;
@@ -103,7 +105,7 @@ fn what_is_not_reproduced_is_unsupported() {
 
 #[test]
 fn a_deep_expression_does_not_fill_the_stack() {
-    for source in ["1".to_owned() + &"+1".repeat(1900) + " == 1", "!".repeat(90) + "true"] {
+    for source in ["1".to_owned() + &"+1".repeat(490) + " == 1", "1".repeat(2000)] {
         let error = Expression::compile(&source).unwrap_err();
         assert!(matches!(error, CompileError::Unsupported(_)), "{error:?}");
     }
