@@ -104,6 +104,43 @@ fn federated_cluster(index: usize) -> File {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
+fn managed_cluster(index: usize) -> File {
+    let text = format!(
+        "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}}}}}\nspec: {{hubAcceptsClient: true}}\nstatus:\n  conditions: [{{type: ManagedClusterConditionAvailable, status: \"True\"}}]\n  clusterClaims: [{{name: platform.open-cluster-management.io, value: p{}}}]\n  allocatable: {{cpu: {cpu}, memory: {memory}Gi}}\n  capacity: {{cpu: {cpu}, memory: {memory}Gi}}\n",
+        index % 7,
+        index % 3,
+        cpu = 300 + index * 7 % 200,
+        memory = 900 + index * 13 % 500,
+    );
+    file(format!("clusters/{index}.yaml"), &text)
+}
+
+const OCM: [(&str, &str); 3] = [
+    ("all", "{}"),
+    ("number", "{numberOfClusters: 100}"),
+    (
+        "resources",
+        "{numberOfClusters: 100, predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: region, operator: NotIn, values: [r1]}]}, claimSelector: {matchExpressions: [{key: platform.open-cluster-management.io, operator: In, values: [p0, p1]}]}}}], prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: ResourceAllocatableMemory}}]}}",
+    ),
+];
+
+/// One decision of Open Cluster Management over 1,000 clusters, until another evaluation changes nothing.
+#[divan::bench(args = OCM.map(|(name, _)| name))]
+fn one_ocm_decision(bencher: Bencher<'_, '_>, name: &str) {
+    let spec = OCM.iter().find(|(known, _)| *known == name).unwrap().1;
+    let policies = format!(
+        "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {{name: global, namespace: shop}}\nspec: {{clusterSet: global}}\n---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: p, namespace: shop}}\nspec: {spec}\n"
+    );
+    let mut files: Vec<File> = (0..CLUSTERS).map(managed_cluster).collect();
+    files.push(file("policies.yaml".to_owned(), &policies));
+    let session = Session::of_files(files, Config::default(), Options::new(DIALECTS));
+    assert!(!session.plan().placements[0].clusters.is_empty());
+    let engine = session.engine();
+    let plane = engine.plane("ocm").unwrap();
+    let previous = Previous::default();
+    bencher.bench_local(|| black_box(plane.complete(federate_dialect::Decided::default(), &previous)));
+}
+
 /// One decision of KubeAdmiral: 2,000 replicas over 1,000 clusters.
 #[divan::bench(args = KUBEADMIRAL.map(|(name, _)| name))]
 fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {

@@ -13,7 +13,7 @@ const LAYERS: [&[&str]; 11] = [
     &["kubernetes"],
     &["repo", "apiserver"],
     &["builder", "dialect", "lua", "source"],
-    &["karmada", "kubeadmiral", "kubefed", "kubefleet", "sync-api"],
+    &["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm", "sync-api"],
     &["engine", "control-planes"],
     &["publish", "live", "report"],
     &["session"],

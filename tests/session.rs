@@ -139,7 +139,7 @@ fn answer(session: &Session) -> String {
     text + &format!("{:#?}", session.check())
 }
 
-const EXAMPLES: [&str; 4] = ["repo", "kubeadmiral", "kubefed", "kubefleet"];
+const EXAMPLES: [&str; 5] = ["repo", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -178,7 +178,9 @@ fn an_edited_template_is_all_that_is_decided_again() {
             Update::Everything(anew) => panic!("{name}: {anew}"),
         }
         let decides = |text: &str| {
-            ["PropagationPolicy", "ResourcePlacement", "Federated"].iter().any(|kind| text.contains(kind))
+            ["PropagationPolicy", "ResourcePlacement", "Federated", "kind: Placement\n"]
+                .iter()
+                .any(|kind| text.contains(kind))
         };
         let mut policies = files
             .0

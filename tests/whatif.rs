@@ -127,7 +127,7 @@ fn full() -> Vec<File> {
     vec![file("all.yaml", text)]
 }
 
-const EXAMPLES: [&str; 4] = ["repo", "kubeadmiral", "kubefed", "kubefleet"];
+const EXAMPLES: [&str; 5] = ["repo", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 fn session(which: usize) -> Session {
     let files = match EXAMPLES.get(which) {

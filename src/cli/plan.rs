@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 use super::filter::FilterArgs;
 use super::settings::{RepoArgs, outcome};
 use super::{Exit, Fault, page, print, print_to, print_unchanged, say};
+use federate_dialect::Placement;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
+use federate_report::decisions::{DecisionShape, write_decisions};
 use federate_report::kept::control_plane_line;
 use federate_report::table::TextStyle;
 use federate_report::{capacity, findings, plan as report};
@@ -52,6 +54,15 @@ enum Output {
     Yaml,
     /// One file to look at in a browser: a matrix of objects and clusters, with explanations
     Html,
+    /// `PlacementDecision` objects of the Cluster Inventory API; `=sig` is the same
+    #[value(name = "placementdecisions", alias = "placementdecisions=sig")]
+    Decisions,
+    /// `PlacementDecision` objects of Open Cluster Management, which Argo CD reads, with the ConfigMap for its generator
+    #[value(name = "placementdecisions=ocm")]
+    OcmDecisions,
+    /// Inputs for the ResourceSets of Flux Operator, one for each policy and cluster
+    #[value(name = "placementdecisions=flux-inputs")]
+    FluxInputs,
 }
 
 const EXAMPLES: &str = "\
@@ -61,6 +72,7 @@ Examples:
   federate plan examples/repo --capacity
   federate plan examples/repo -o html > plan.html
   federate plan examples/repo -o json > plan.json
+  federate plan examples/ocm -o placementdecisions=ocm
   federate plan examples/repo --previous plan.json";
 
 impl Plan {
@@ -82,6 +94,11 @@ impl Plan {
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
             Output::Html => print_unchanged(&self.page(&session)?)?,
+            Output::Decisions => {
+                print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?
+            }
+            Output::OcmDecisions => print_unchanged(&decisions(&session, &plan, DecisionShape::Ocm))?,
+            Output::FluxInputs => print_unchanged(&decisions(&session, &plan, DecisionShape::FluxInputs))?,
         }
         if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
             say(&format!("note: {line}\n"));
@@ -122,6 +139,14 @@ impl Plan {
         }
         text
     }
+}
+
+/// The decisions of a plan as objects for other tools.
+fn decisions(session: &Session, plan: &federate_dialect::Plan, shape: DecisionShape) -> String {
+    let engine = session.engine();
+    write_decisions(plan, shape, |row: &Placement| {
+        engine.plane(&row.dialect).map(|plane| plane.decision_records(row)).unwrap_or_default()
+    })
 }
 
 /// The plan as a table, with every column and cluster if it is `wide`.

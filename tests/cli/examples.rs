@@ -98,3 +98,8 @@ fn kubefeds_deployment_service_route_and_dns() {
 fn fleets_placements_of_namespaces() {
     current("kubefleet");
 }
+
+#[test]
+fn placements_of_open_cluster_management() {
+    current("ocm");
+}

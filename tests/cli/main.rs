@@ -42,6 +42,7 @@ mod kubefleet;
 mod leaks;
 mod missing_files;
 mod mistakes;
+mod ocm;
 mod openpgp;
 mod paths;
 mod plan;

@@ -55,6 +55,8 @@ mod kubefleet_run;
 mod kubefleet_select;
 mod member_status;
 mod members;
+mod ocm;
+mod ocm_works;
 mod run;
 mod yaml;
 
@@ -131,6 +133,16 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         }
         ("kubefleet", "revive") => kubefleet_repo::verify_pending,
         ("kubefleet", "strategies") => kubefleet_rollout::strategies,
+        ("ocm", "placement" | "decisiongroups" | "taints" | "steady" | "scores" | "sets" | "cel") => {
+            ocm::placement
+        }
+        ("ocm", "balance") => ocm::balance,
+        ("ocm", "validation") => ocm::validation,
+        ("ocm", "rolloutstep") => ocm_works::rollout_step,
+        ("ocm", "workreplicaset") => ocm_works::replica_set,
+        ("ocm", "rollout") => ocm_works::rollout,
+        ("ocm", "work") => ocm_works::order,
+        ("ocm", "apply") => ocm_works::apply,
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),

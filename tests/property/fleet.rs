@@ -7,7 +7,7 @@ use federate_repo::File;
 use proptest::prelude::*;
 
 /// The dialects that fleets are written in.
-pub(crate) const DIALECTS: [&str; 4] = ["karmada", "kubeadmiral", "kubefed", "kubefleet"];
+pub(crate) const DIALECTS: [&str; 5] = ["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 /// What every workload's image is in region `r1`.
 pub(crate) const REGISTRY: &str = "r1.example.com";
@@ -88,6 +88,14 @@ const KUBEFLEET: [&str; 4] = [
     "placementType: PickAll, affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{labelSelector: {matchLabels: {region: r1}}}]}}}",
 ];
 
+/// How many clusters outside of region `r1` Open Cluster Management selects, and by which scores.
+const OCM: [&str; 4] = [
+    "",
+    "numberOfClusters: 3, ",
+    "numberOfClusters: 2, prioritizerPolicy: {mode: Exact, configurations: [{scoreCoordinate: {builtIn: ResourceAllocatableCPU}}]}, ",
+    "numberOfClusters: 2, prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady}, weight: -1}]}, ",
+];
+
 /// Any fleet in any dialect.
 pub(crate) fn fleet() -> impl Strategy<Value = Fleet> {
     let cluster = (0usize..3, 0u32..40, prop::bool::weighted(0.2))
@@ -145,7 +153,7 @@ impl Fleet {
 
     /// Whether the replicas are divided, and not given to every cluster.
     pub(crate) fn divides(&self) -> bool {
-        self.scheduling > 0 && self.dialect != "kubefleet"
+        self.scheduling > 0 && !["kubefleet", "ocm"].contains(&self.dialect)
     }
 
     fn cluster(&self, index: usize, cluster: &Cluster) -> String {
@@ -161,6 +169,10 @@ impl Fleet {
             ),
             "kubefed" => format!(
                 "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {{{metadata}, namespace: kube-federation-system}}\n"
+            ),
+            "ocm" => format!(
+                "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {{{metadata}}}\nspec: {{hubAcceptsClient: true, taints: {}}}\nstatus:\n  allocatable: {{cpu: {pods}}}\n  capacity: {{cpu: {pods}}}\n  conditions: [{{type: ManagedClusterConditionAvailable, status: \"True\"}}]\n",
+                taints.replace("NoSchedule", "NoSelect")
             ),
             _ => format!(
                 "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{{metadata}}}\nspec: {{taints: {taints}}}\n"
@@ -185,6 +197,7 @@ impl Fleet {
                 )
             }
             "kubefed" => self.federated(&named, &spec, app),
+            "ocm" => works(&named, &spec, app),
             _ => {
                 let tier = if app.is_relabelled { "db" } else { "web" };
                 format!(
@@ -228,6 +241,19 @@ impl Fleet {
     }
 }
 
+/// Two sets of works: one for region `r1`, with another image, and one for the others.
+fn works(named: &str, spec: &str, app: &App) -> String {
+    let set = |suffix: &str, placement: &str, spec: &str| {
+        let placement = if app.is_relabelled { "missing" } else { placement };
+        format!(
+            "apiVersion: work.open-cluster-management.io/v1alpha1\nkind: ManifestWorkReplicaSet\nmetadata: {{{}}}\nspec:\n  placementRefs: [{{name: {placement}}}]\n  manifestWorkTemplate: {{workload: {{manifests: [{{apiVersion: apps/v1, kind: Deployment, metadata: {{{named}}}, spec: {spec}}}]}}}}\n",
+            named.replacen(',', &format!("{suffix},"), 1)
+        )
+    };
+    let other = spec.replace("image: nginx", &format!("image: {REGISTRY}/nginx"));
+    set("", "p", spec) + "---\n" + &set("-r1", "p-r1", &other)
+}
+
 /// The policies and overrides, as one file.
 fn policies(fleet: &Fleet) -> File {
     let tolerations = if fleet.tolerates { "[{operator: Exists}]" } else { "[]" };
@@ -265,6 +291,21 @@ fn policies(fleet: &Fleet) -> File {
                 format!(
                     "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: o, namespace: shop}}\nspec:\n  overrideRules:\n  - targetClusters: {{clusterSelector: {{region: r1}}}}\n    overriders: {{jsonpatch: [{{operator: replace, path: {path}, value: {REGISTRY}/nginx}}]}}\n"
                 ),
+            )
+        }
+        "ocm" => {
+            let placement = |name: &str, operator: &str, rest: &str| {
+                format!(
+                    "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{{rest}{}tolerations: {tolerations}, predicates: [{{requiredClusterSelector: {{labelSelector: {{matchExpressions: [{{key: region, operator: {operator}, values: [r1]}}]}}}}}}]}}\n",
+                    stated("decisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 100%}}, "),
+                )
+            };
+            let others = OCM[fleet.scheduling];
+            (
+                // The last of them shares clusters with the first.
+                [placement("p", "NotIn", others), placement("p-r1", "In", ""), placement("q", "NotIn", "numberOfClusters: 2, ")]
+                    .join("---\n"),
+                "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global, namespace: shop}\nspec: {clusterSet: global}\n".to_owned(),
             )
         }
         "kubefed" => (

@@ -150,8 +150,11 @@ proptest! {
     fn every_placed_cluster_receives_exactly_one_manifest(fleet in fleet()) {
         let session = session(fleet.files(), Default::default());
         let (clusters, federate_engine::Rendering { plan, manifests, .. }) = (session.clusters(), session.rendering());
-        // A KubeFleet placement has a row of its own, and sends only what it selects.
-        for row in plan.placements.iter().filter(|row| row.object.kind != "ClusterResourcePlacement") {
+        // Placements of KubeFleet and Open Cluster Management have rows of their own, and send only what is in other rows.
+        let is_sent = |row: &&federate_dialect::Placement| {
+            !["ClusterResourcePlacement", "Placement"].contains(&row.object.kind.as_str())
+        };
+        for row in plan.placements.iter().filter(is_sent) {
             let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.to_vec()).collect();
             got.sort();
             let want: Vec<_> = row.clusters.iter().map(|c| c.name.clone()).collect();

@@ -4,7 +4,7 @@
 //! a dialect builds only its crate, this one and the command line again.
 //!
 //! ```
-//! assert_eq!(federate_control_planes::DIALECTS.names(), ["karmada", "kubeadmiral", "kubefleet", "kubefed"]);
+//! assert_eq!(federate_control_planes::DIALECTS.names(), ["karmada", "kubeadmiral", "kubefleet", "kubefed", "ocm"]);
 //! ```
 
 use federate_dialect::Dialects;
@@ -15,4 +15,5 @@ pub const DIALECTS: Dialects = Dialects::new(&[
     &federate_kubeadmiral::KubeAdmiral,
     &federate_kubefleet::KubeFleet,
     &federate_kubefed::KubeFed,
+    &federate_ocm::Ocm,
 ]);

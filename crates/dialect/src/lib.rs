@@ -378,6 +378,13 @@ pub trait ControlPlane: Send + Sync {
     /// itself (the row of a policy) has no variants.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
+    /// The objects in which the control plane records where a placement goes, if other programs read it from them. By
+    /// default there are none.
+    fn decision_records(&self, placement: &Placement) -> Vec<Value> {
+        let _ = placement;
+        Vec::new()
+    }
+
     /// Decides what to do about a placement's object in one cluster, given the live object. `None` where the
     /// control plane neither acts nor reports.
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {

@@ -5,6 +5,7 @@ pub mod actions;
 pub mod annotations;
 pub mod capacity;
 pub mod clusters;
+pub mod decisions;
 pub mod diff;
 pub mod drift;
 mod escape;

@@ -3,7 +3,7 @@
 //! On a terminal, the table fits its width: a few long names get lines of their own, or else the column of policies
 //! goes. Names are never cut. Elsewhere, each object is one line with everything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
@@ -39,9 +39,15 @@ const ALIKE: usize = 5;
 pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     let width = style.width.filter(|_| !context.wide);
     let full = style.full || context.wide || width.is_none();
-    // Where a control plane schedules placements, the row of one says what the rows of its objects say.
-    let says_nothing =
-        |row: &Placement| !context.wide && row.unschedulable.is_none() && (context.is_policy)(&row.object);
+    // Where a control plane schedules placements, the row of one says what the rows of its objects say, if it has any.
+    let with_objects = plan.placements.iter().filter(|row| row.policy.as_ref() != Some(&row.object));
+    let with_objects: HashSet<&ObjectRef> = with_objects.filter_map(|row| row.policy.as_ref()).collect();
+    let says_nothing = |row: &Placement| {
+        !context.wide
+            && row.unschedulable.is_none()
+            && (context.is_policy)(&row.object)
+            && with_objects.contains(&row.object)
+    };
     let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !says_nothing(row)).collect();
     let rows = rows(&placements, width.is_some() && !style.full);
     let columns = Columns::fit(&rows, width);

@@ -5,7 +5,8 @@ use federate_kubernetes::Taint;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::{self, LabelSelector};
 
-const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const EFFECTS: [&str; 6] =
+    ["NoSchedule", "PreferNoSchedule", "NoExecute", "NoSelect", "PreferNoSelect", "NoSelectIfNew"];
 
 impl Selection {
     /// Parses a cluster name, or a selector in the notation of `kubectl -l`.

@@ -1,0 +1,271 @@
+//! The dialect of Open Cluster Management: its scheduler of placements, and the works that follow it, as pure functions.
+//!
+//! ```text
+//! fleet, sets ─► schedule (filters ─► scores ─► groups), in the order of a queue ─► decisions
+//! decisions ─► works: manifests for the clusters of placements
+//! ```
+//!
+//! A placement places nothing by itself: others refer to its decisions. Its row of the plan has its clusters, which are
+//! the memory of the next run as well.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use federate_kubernetes::kinds::GroupKinds;
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_repo::config::ConfiguredCluster;
+use federate_repo::{Claimed, Config, Declared, Repo, Role};
+
+use federate_dialect::admitted::Admitted;
+use federate_dialect::{
+    Action, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, LossStep, MemberManager, Placement,
+    Plan, Previous, Reads, References, Sender, Starter, Variant,
+};
+
+pub mod agent;
+mod api;
+mod cel;
+mod cluster;
+mod decide;
+mod explain;
+mod findings;
+mod fleet;
+pub mod hub;
+mod kinds;
+pub mod member;
+pub mod memory;
+mod order;
+mod quantity;
+mod readers;
+mod references;
+pub mod report;
+pub mod rollout;
+pub mod schedule;
+mod selector;
+mod sets;
+mod starter;
+mod validate;
+mod works;
+
+use fleet::Fleet;
+use kinds::{CLUSTER_GROUP, WORK_GROUP};
+use memory::Decisions;
+use schedule::{Hub, PlacementSubject};
+use sets::ClusterSets;
+use works::WorkBundle;
+
+const NAME: &str = "ocm";
+
+/// The API version of placements and their decisions.
+const PLACEMENT_VERSION: &str = "cluster.open-cluster-management.io/v1beta1";
+
+/// The dialect.
+pub struct Ocm;
+
+impl Dialect for Ocm {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            (CLUSTER_GROUP, "ManagedCluster") => Some(Role::Inventory),
+            (CLUSTER_GROUP, "Placement") => Some(Role::Placement),
+            (
+                CLUSTER_GROUP,
+                "ManagedClusterSet"
+                | "ManagedClusterSetBinding"
+                | "PlacementDecision"
+                | "AddOnPlacementScore",
+            ) => Some(Role::Other),
+            (WORK_GROUP, "ManifestWork" | "ManifestWorkReplicaSet") => Some(Role::Bundle),
+            _ => None,
+        }
+    }
+
+    fn declares(&self, object: &Object) -> Option<Declared> {
+        readers::declare_reader(object)
+    }
+
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &kinds::KINDS
+    }
+
+    fn domains(&self) -> &'static [&'static str] {
+        &["open-cluster-management.io"]
+    }
+
+    /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
+    fn loss(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+        let mut lost = cluster.clone();
+        self.lose(&mut lost);
+        let object = repo.claimed(NAME, Role::Inventory).find(|object| object.id == cluster.id);
+        let lease = object.and_then(|object| object.at(&["spec", "leaseDurationSeconds"])?.as_i64());
+        let seconds = lease.filter(|lease| *lease > 0).unwrap_or(DEFAULT_LEASE).saturating_mul(LEASE_TIMES);
+        let what = format!("{}: its lease has run out, and the hub taints it as unreachable", cluster.name);
+        vec![LossStep { seconds, what, cluster: lost }]
+    }
+
+    /// The agent's manager of fields that it applies on the server. Other updates have the name of its program.
+    fn member_managers(&self) -> &'static [MemberManager] {
+        const { &[MemberManager { name: "work-agent", label: None }, MemberManager { name: "work", label: None }] }
+    }
+
+    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+        starter::starter(clusters, templates)
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "wrap it in a ManifestWorkReplicaSet"
+    }
+
+    fn references(&self, object: &Object) -> References {
+        references::list_references(object)
+    }
+
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        order::rank_kind(&object.kind)
+    }
+
+    fn senders(&self, row: &Placement) -> Vec<Sender> {
+        let sender = |share: works::WorkShare| Sender { policy: share.policy, clusters: share.clusters };
+        works::list_shares(row).into_iter().map(sender).collect()
+    }
+
+    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+        Ok(memory::memory_of(hub))
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
+    }
+
+    fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
+        validate::check_object(&claimed.object)
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(OcmPlane::new(input))
+    }
+}
+
+/// The seconds of a lease that an agent renews, unless its cluster states others.
+const DEFAULT_LEASE: i64 = 60;
+
+/// After how many leases a cluster counts as unreachable.
+const LEASE_TIMES: i64 = 5;
+
+/// The hub's control plane over one repo.
+struct OcmPlane<'a> {
+    input: Input<'a>,
+    hub: Hub<'a>,
+    /// Sorted by namespace and name.
+    placements: Vec<PlacementSubject<'a>>,
+    /// Indexes of placements.
+    by_id: BTreeMap<&'a ObjectRef, usize>,
+    /// Sorted by object.
+    bundles: Vec<WorkBundle<'a>>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> OcmPlane<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let (admitted, findings) = Admitted::of(input.repo, &Ocm);
+        let others =
+            |kind: &'static str| admitted.role(Role::Other).filter(move |object| object.id.kind == kind);
+        let hub = Hub {
+            fleet: Fleet::read(input.repo, input.clusters, input.now),
+            sets: ClusterSets::read(others("ManagedClusterSet")),
+            bindings: sets::read_bindings(others("ManagedClusterSetBinding")),
+            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore")),
+            now: input.now,
+        };
+        let mut objects: Vec<&Object> = admitted.role(Role::Placement).collect();
+        objects.sort_by_key(|object| (&object.id.namespace, &object.id.name));
+        let placements: Vec<PlacementSubject<'_>> =
+            objects.iter().map(|object| PlacementSubject::new(object, &hub)).collect();
+        let by_id = objects.iter().enumerate().map(|(at, object)| (&object.id, at)).collect();
+        let bundles = works::read_bundles(admitted.role(Role::Bundle));
+        Self { input, hub, placements, by_id, bundles, findings }
+    }
+
+    /// The decisions before this run: those of the previous plan, and those of the repo for other placements.
+    fn read_decisions(&self, previous: &Previous) -> Decisions {
+        Decisions::read(previous, self.input.repo.claimed(NAME, Role::Other))
+    }
+}
+
+impl ControlPlane for OcmPlane<'_> {
+    fn check(&self) -> Vec<Finding> {
+        self.findings.clone()
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        findings::examine_placements(self)
+    }
+
+    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        let pairs = self.bundles.iter().flat_map(|bundle| {
+            bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
+        });
+        pairs.collect()
+    }
+
+    fn subjects(&self) -> Vec<federate_dialect::Subject> {
+        let placements = self.placements.iter().map(|placement| placement.object);
+        let all = placements.chain(self.bundles.iter().map(|bundle| bundle.object));
+        let subject =
+            |object: &Object| federate_dialect::Subject { object: object.id.clone(), reads: Reads::Subject };
+        all.map(subject).collect()
+    }
+
+    /// Placements look at each other's decisions, so that all are decided together.
+    fn decide(&self, _: &ObjectRef, _: &Previous) -> Decided {
+        Decided::default()
+    }
+
+    fn complete(&self, mut decided: Decided, previous: &Previous) -> Decided {
+        let decisions = decide::decide_placements(self, previous, false);
+        decided.placements.extend(decide::list_rows(self, &decisions));
+        decided.findings.extend(findings::report_decisions(self, &decisions));
+        decided.extend(works::decide_works(self, &decisions, previous));
+        decided
+    }
+
+    fn is_complete(&self) -> bool {
+        self.placements.is_empty() && self.bundles.is_empty()
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        works::render_row(self, placement)
+    }
+
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        works::reconcile_row(self, placement, cluster, live)
+    }
+
+    fn decision_records(&self, placement: &Placement) -> Vec<Value> {
+        self.by_id
+            .get(&placement.object)
+            .map(|at| decide::record_row(self, *at, placement))
+            .unwrap_or_default()
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        match self.by_id.get(object) {
+            Some(at) => explain::explain_placement(self, *at, previous, placed),
+            None => explain::explain_work(self, object, previous, placed),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Earlier decisions: the memory of the scheduler.
+//!
+//! Facts: the hub remembers decisions as `PlacementDecision` objects only. A placement's own ones keep its clusters, and
+//! those of all others say how much a cluster is used.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use federate_dialect::{Placed, Placement, Plan, Previous};
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+
+use crate::kinds::CLUSTER_GROUP;
+use crate::{NAME, PLACEMENT_VERSION};
+
+/// The label that names the placement of decisions.
+pub(crate) const PLACEMENT_LABEL: &str = "cluster.open-cluster-management.io/placement";
+
+/// The label with the index of the decision group.
+pub(crate) const GROUP_INDEX_LABEL: &str = "cluster.open-cluster-management.io/decision-group-index";
+
+/// The label with the name of the decision group.
+pub(crate) const GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/decision-group-name";
+
+/// The namespace and the name of a placement.
+pub type PlacementKey = (String, String);
+
+/// The decisions of all placements. A cluster may stand in a list twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decisions(BTreeMap<PlacementKey, Vec<ClusterName>>);
+
+/// The key of a placement.
+pub(crate) fn placement_key(id: &ObjectRef) -> PlacementKey {
+    (id.namespace.clone().unwrap_or_default(), id.name.clone())
+}
+
+/// Whether an object is a placement.
+pub(crate) fn is_placement(id: &ObjectRef) -> bool {
+    id.kind == "Placement" && id.group() == CLUSTER_GROUP
+}
+
+impl Decisions {
+    /// Reads the rows of placements in the previous plan, and decisions among objects for other placements.
+    pub(crate) fn read<'a>(previous: &Previous, objects: impl Iterator<Item = &'a Object>) -> Self {
+        let mut decisions = Self::from_objects(objects);
+        for known in previous.rows().iter().filter(|row| is_placement(&row.object)) {
+            if let Some(row) = previous.of(&known.object) {
+                let names = row.clusters.iter().map(|placed| placed.name.clone()).collect();
+                decisions.0.insert(placement_key(&known.object), names);
+            }
+        }
+        decisions
+    }
+
+    fn from_objects<'a>(objects: impl Iterator<Item = &'a Object>) -> Self {
+        let mut decisions = Self::default();
+        for object in objects.filter(|object| object.id.kind == "PlacementDecision") {
+            let namespace = object.id.namespace.clone().unwrap_or_default();
+            let name = object.label(PLACEMENT_LABEL).unwrap_or_default().to_owned();
+            let names = decisions.0.entry((namespace, name)).or_default();
+            let listed = object.at(&["status", "decisions"]).and_then(Value::as_array);
+            let listed = listed.into_iter().flatten().filter_map(|one| one["clusterName"].as_str());
+            names.extend(listed.map(ClusterName::from));
+        }
+        decisions
+    }
+
+    /// The clusters of a placement.
+    pub fn of(&self, key: &PlacementKey) -> &[ClusterName] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether there is a record of the decisions of a placement, even if it has no clusters.
+    pub fn has(&self, key: &PlacementKey) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Replaces the clusters of a placement.
+    pub fn set(&mut self, key: PlacementKey, clusters: Vec<ClusterName>) {
+        self.0.insert(key, clusters);
+    }
+
+    /// All decisions by placement.
+    pub fn iter(&self) -> impl Iterator<Item = (&PlacementKey, &[ClusterName])> {
+        self.0.iter().map(|(key, names)| (key, names.as_slice()))
+    }
+}
+
+/// Reads the memory of a plan from the decisions of a hub.
+pub(crate) fn memory_of(objects: &[Object]) -> Plan {
+    let decisions = Decisions::from_objects(objects.iter());
+    let row = |(key, names): (&PlacementKey, &[ClusterName])| {
+        let (namespace, name) = key.clone();
+        if name.is_empty() {
+            return None;
+        }
+        let id = ObjectRef {
+            api_version: PLACEMENT_VERSION.to_owned(),
+            kind: "Placement".to_owned(),
+            namespace: Some(namespace),
+            name,
+        };
+        let mut row = Placement::new(NAME, id.clone(), Some(id));
+        let mut names = names.to_vec();
+        names.sort();
+        names.dedup();
+        row.clusters = names.into_iter().map(|name| Placed { name, replicas: None }).collect();
+        Some(row)
+    };
+    Plan { placements: decisions.iter().filter_map(row).collect(), ..Plan::default() }
+}
