@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::json;
 
 use crate::sandbox::{WEB, config, deployment};
@@ -64,7 +64,7 @@ fn members_that_are_busy_or_forget_who_asks_get_what_they_missed() {
         ("patch", FaultKind::Lose),
         ("get", FaultKind::Slow(Duration::from_millis(300))),
     ] {
-        hub.sandbox.fleet.cluster("m1").fault(Fault::new(verb, kind).times(2));
+        hub.sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new(verb, kind).with_times(2));
     }
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.sandbox.write("a.yaml", &config("a", "1"));
@@ -117,7 +117,7 @@ fn a_cluster_that_is_lost_while_it_is_watched_is_not_ready_and_comes_back() {
     for kind in [FaultKind::Stranger, FaultKind::Status(403), FaultKind::Drop] {
         until("the Sync is ready", || hub.ready("web")["status"] == "True");
         hub.watched("m1");
-        hub.sandbox.fleet.cluster("m1").fault(Fault::new("*", kind.clone()).times(20));
+        hub.sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new("*", kind.clone()).with_times(20));
         until("the cluster is not ready", || hub.ready("web")["status"] == "False");
         let status = hub.status("web");
         assert_eq!(status["clusters"]["ready"], 1, "{kind:?}: {status:#}");

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use federate_engine::actions::inventory::{Members as ApplySetContents, group_kind};
-use federate_engine::actions::{Inventory, RepoRef};
-use federate_repo::source::{Entry, EntryKind};
+use federate_engine::actions::apply_set::{ApplySetContents, group_kind};
+use federate_engine::actions::{ApplySet, RepoRef};
+use federate_repo::source::{EntryKind, TreeEntry};
 use federate_repo::{ReadOptions, Source, normalize_path};
-use federate_session::{Options, Session};
+use federate_session::{Session, SessionOptions};
 use federate_sync_api::inventory::{AppliedCluster, AppliedInventory, InventoryRef};
-use federate_sync_api::status::{FailingCluster, Reason, SHOWN};
+use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::backoff::count;
-use crate::opened::SessionCache;
-use crate::outcome::Outcome;
-use crate::round::{Round, RoundError};
+use crate::cluster_tracker::format_count;
+use crate::outcome::SyncOutcome;
+use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::selection::selected_clusters;
-use crate::source::folder;
+use crate::session_cache::SessionCache;
+use crate::source::normalize_folder;
 use crate::state::SyncState;
 
 /// A repo with nothing but recorded clusters and their contexts.
@@ -26,19 +26,19 @@ struct RecordedClusters {
     config: Vec<u8>,
 }
 
-const CLUSTERS: &str = "clusters.json";
-const CONFIG: &str = "federate.yaml";
+const CLUSTERS_FILE: &str = "clusters.json";
+const CONFIG_FILE: &str = "federate.yaml";
 
 impl Source for RecordedClusters {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
-        let file = |name: &str| Entry { name: name.to_owned(), kind: EntryKind::File };
-        Ok(if folder.is_empty() { vec![file(CLUSTERS), file(CONFIG)] } else { Vec::new() })
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+        let file = |name: &str| TreeEntry { name: name.to_owned(), kind: EntryKind::File };
+        Ok(if folder.is_empty() { vec![file(CLUSTERS_FILE), file(CONFIG_FILE)] } else { Vec::new() })
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
         match path {
-            CLUSTERS => Ok(self.clusters.clone()),
-            CONFIG => Ok(self.config.clone()),
+            CLUSTERS_FILE => Ok(self.clusters.clone()),
+            CONFIG_FILE => Ok(self.config.clone()),
             _ => Err("no such file".to_owned()),
         }
     }
@@ -72,7 +72,7 @@ impl RecordedClusters {
     }
 }
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
     pub(crate) fn note_inventory(&self, state: &mut SyncState<'_>, session: &Session) {
         if self.spec.apply.is_none() {
@@ -95,10 +95,10 @@ impl Round<'_> {
         let sent = session.rendering().manifests.iter().map(|manifest| &manifest.object);
         inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
         if let Some(meta) = &self.loaded.sync.meta {
-            let left: BTreeSet<String> = inventory.left().map(str::to_owned).collect();
-            inventory.forget(|name| meta.forget.contains(name) && left.contains(name));
+            let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
+            inventory.remove_clusters(|name| meta.forget.contains(name) && left.contains(name));
         }
-        let left = inventory.left().map(str::to_owned).collect();
+        let left = inventory.left_clusters().map(str::to_owned).collect();
         state.record.status.orphans.clusters = left;
         state.record.valid_spec = Some(Box::new(self.spec.clone()));
     }
@@ -120,7 +120,7 @@ impl Round<'_> {
             let message = format!(
                 "{} of {} have left the inventory, more than `apply.pruneLimit` allows: their objects stay",
                 left.len(),
-                count(inventory.clusters.len(), "cluster")
+                format_count(inventory.clusters.len(), "cluster")
             );
             return tracing::warn!(sync = self.name(), "{message}");
         }
@@ -147,13 +147,13 @@ impl Round<'_> {
             );
         }
         if let Some(inventory) = &mut state.record.status.inventory {
-            inventory.forget(|name| done.contains(name));
-            state.record.status.orphans.clusters = inventory.left().map(str::to_owned).collect();
+            inventory.remove_clusters(|name| done.contains(name));
+            state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
         }
     }
 
     /// Deletes what the Sync manages in all clusters of its inventory.
-    pub(crate) fn delete_all(&self, state: &mut SyncState<'_>) -> Result<Outcome, RoundError> {
+    pub(crate) fn delete_all(&self, state: &mut SyncState<'_>) -> Result<SyncOutcome, ReconcileError> {
         self.must_lead()?;
         let inventory = match state.record.status.inventory.clone() {
             Some(inventory) => inventory,
@@ -164,29 +164,30 @@ impl Round<'_> {
         if let Some((cluster, why)) = result.failed.first() {
             let more = match result.failed.len() - 1 {
                 0 => String::new(),
-                more => format!(" (and {} more)", count(more, "cluster")),
+                more => format!(" (and {} more)", format_count(more, "cluster")),
             };
-            let failing = result.failed.iter().take(SHOWN);
+            let failing = result.failed.iter().take(MAX_FAILING_CLUSTERS);
             let failing = failing
                 .map(|(name, message)| FailingCluster { name: name.clone(), message: message.clone() });
             state.record.status.failing = failing.collect();
             let message = format!("{cluster}: {why}{more}");
-            return Err(RoundError::new(Reason::ReconciliationFailed, message));
+            return Err(ReconcileError::new(SyncReason::ReconciliationFailed, message));
         }
         if result.terminating > 0 {
             let verb = if result.terminating == 1 { "is" } else { "are" };
-            let message = format!("{} {verb} still being deleted", count(result.terminating, "object"));
-            return Err(RoundError::new(Reason::Progressing, message));
+            let message =
+                format!("{} {verb} still being deleted", format_count(result.terminating, "object"));
+            return Err(ReconcileError::new(SyncReason::Progressing, message));
         }
         state.record.status.inventory = None;
         state.record.status.failing.clear();
-        Ok(Outcome::done("deleted everything that the Sync managed"))
+        Ok(SyncOutcome::for_success("deleted everything that the Sync managed"))
     }
 
     /// The inventory by the scheduler's memory, for a Sync that was applied before inventories were kept.
-    fn planned_inventory(&self, state: &SyncState<'_>) -> Result<AppliedInventory, RoundError> {
+    fn planned_inventory(&self, state: &SyncState<'_>) -> Result<AppliedInventory, ReconcileError> {
         let mut inventory = AppliedInventory::default();
-        let Some(plan) = state.memory()? else { return Ok(inventory) };
+        let Some(plan) = state.read_plan()? else { return Ok(inventory) };
         let names: BTreeSet<String> = plan
             .placements
             .iter()
@@ -210,20 +211,20 @@ impl Round<'_> {
         let source = RecordedClusters::new(clusters);
         let session = Session::open(
             &source,
-            Options {
+            SessionOptions {
                 read: ReadOptions::default(),
-                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).options()
+                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options()
             },
         );
         let contents = ApplySetContents {
             group_kinds: inventory.group_kinds.clone(),
             namespaces: inventory.namespaces.clone(),
         };
-        let path = folder(&self.spec.source.path);
+        let path = normalize_folder(&self.spec.source.path);
         let repo = RepoRef::of_url(&self.spec.source.url, &path, None);
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
         let repo = repo.narrowed_to(&paths.collect::<Vec<_>>());
-        let members = self.members(&session, Some(repo), state);
+        let members = self.member_clusters(&session, Some(repo), state);
         let known: BTreeSet<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
         let (names, unknown): (Vec<String>, Vec<String>) = clusters
             .iter()
@@ -234,8 +235,8 @@ impl Round<'_> {
         result.failed.extend(unknown.into_iter().map(|name| (name, why.to_owned())));
         for set in &inventory.apply_sets {
             let Some((namespace, name)) = set.split_once('/') else { continue };
-            let set = Inventory { namespace: namespace.to_owned(), name: name.to_owned() };
-            match members.delete(&set, &contents, &names) {
+            let set = ApplySet { namespace: namespace.to_owned(), name: name.to_owned() };
+            match members.delete_apply_set(&set, &contents, &names) {
                 Ok(deleted) => {
                     result.failed.extend(deleted.failed);
                     result.terminating += deleted.terminating;

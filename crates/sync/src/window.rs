@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use federate_sync_api::progress::short;
-use federate_sync_api::status::{Reason, WindowStatus, commit_of};
-use federate_sync_api::{DriftMode, Meta, WindowState, find_window_state};
+use federate_sync_api::progress::short_revision;
+use federate_sync_api::status::{SyncReason, WindowStatus, find_commit};
+use federate_sync_api::{DriftMode, SyncMetadata, WindowState, find_window_state};
 use jiff::Timestamp;
 
-use crate::backoff::count;
-use crate::opened::SessionCache;
-use crate::outcome::Outcome;
-use crate::polled::PolledSource;
-use crate::round::{Round, RoundError};
+use crate::cluster_tracker::format_count;
+use crate::outcome::SyncOutcome;
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::session_cache::SessionCache;
+use crate::source_state::SourceState;
 use crate::state::SyncState;
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// The state of the windows of the Sync, if it has any.
     pub(crate) fn find_window(&self, now: Timestamp) -> Option<WindowState> {
         find_window_state(&self.spec.windows, now)
@@ -42,10 +42,11 @@ impl Round<'_> {
 
     /// Whether clusters may be changed now for a revision: a window is open, or a person does not wait for one.
     pub(crate) fn may_change(&self, revision: &str) -> bool {
-        let ignored = self.loaded.sync.meta.as_ref().and_then(|meta: &Meta| meta.ignore_windows.as_deref());
+        let ignored =
+            self.loaded.sync.meta.as_ref().and_then(|meta: &SyncMetadata| meta.ignore_windows.as_deref());
         self.loaded.rolls_back
             || self.window.is_none_or(|window| window.is_open)
-            || ignored == Some(short(commit_of(revision)))
+            || ignored == Some(short_revision(find_commit(revision)))
     }
 
     /// Whether drift from the revision that was carried out last may be put back now.
@@ -72,34 +73,38 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        PolledSource { opened, name, .. }: &PolledSource,
+        SourceState { checkout: opened, name, .. }: &SourceState,
         pending: Option<&BTreeSet<String>>,
-    ) -> Result<Outcome, RoundError> {
+    ) -> Result<SyncOutcome, ReconcileError> {
         if let Some(window) = &mut state.record.status.window {
             window.waiting = Some(name.clone());
         }
         let what = if let Some(pending) = pending {
-            let session = self.accepted(state, sessions, opened)?;
-            let repo = self.repo(opened);
+            let session = self.accepted_session(state, sessions, opened)?;
+            let repo = self.find_repo(opened);
             self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
-            let members = self.members(&session, repo.clone(), state);
-            let failing = members.end(&sessions.clusters, &mut state.record.status);
+            let members = self.member_clusters(&session, repo.clone(), state);
+            let failing = members.update_status(&sessions.clusters, &mut state.record.status);
             sessions.put_accepted(opened, session, repo);
-            failing.map_err(|RoundError { reason, message }| {
-                RoundError::new(reason, format!("{message}; the next attempt {}", self.describe_wait()))
+            failing.map_err(|ReconcileError { reason, message }| {
+                ReconcileError::new(reason, format!("{message}; the next attempt {}", self.describe_wait()))
             })?;
-            format!("{name} is not in {} yet, and", count(pending.len(), "cluster"))
+            format!("{name} is not in {} yet, and", format_count(pending.len(), "cluster"))
         } else {
-            let kept = state.memory()?;
+            let kept = state.read_plan()?;
             let (limit, destination) = (self.apply_limit(), self.destination());
-            let session = Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?;
-            sessions.put(opened, session);
+            let session = Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?;
+            sessions.put_session(opened, session);
             if let Err(error) = self.compare_last_good(state, sessions) {
                 tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
             }
             name.clone()
         };
         let message = format!("{what} {}", self.describe_wait());
-        Ok(Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() })
+        Ok(SyncOutcome {
+            reason: SyncReason::Progressing,
+            message,
+            drift: sessions.clusters.describe_drift(),
+        })
     }
 }

@@ -1,0 +1,28 @@
+//! The API server that holds Sync objects, with their status, Events, and the scheduler's memory.
+
+mod client;
+mod deletion;
+mod events;
+mod installation;
+mod leader;
+mod leases;
+mod objects;
+mod plan_store;
+mod requests;
+mod secrets;
+mod store;
+mod tenancy;
+mod watcher;
+
+pub use client::{Error, HubClient};
+pub use events::SyncEvent;
+pub use leader::{Leader, LeaderOptions};
+pub use objects::read_sync;
+pub use plan_store::{PlanStoreError, PlanStoreIndex};
+pub use requests::SyncOperation;
+pub use store::HubStateStore;
+pub use tenancy::Tenancy;
+pub use watcher::SyncObjects;
+
+pub(crate) use deletion::remove_finalizer;
+pub(crate) use objects::{InvalidSync, load_object, remove_clashing};

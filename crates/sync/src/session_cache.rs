@@ -1,0 +1,308 @@
+//! What a round reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one round
+//! to the next, so that a round reads and decides only what a new revision changes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use git2::Oid;
+
+use federate_dialect::{Dialects, Plan};
+use federate_engine::actions::RepoRef;
+use federate_engine::previous;
+use federate_repo::build::Builder;
+use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
+use federate_source::WorkTree;
+use federate_source::git::{self, GitLocation, GitRevision};
+use federate_sync_api::record::compute_digest;
+use federate_sync_api::status::SyncReason;
+
+use crate::changed_objects::RenderedObjects;
+use crate::cluster_tracker::ClusterTracker;
+use crate::inventory_status::InventoryStatus;
+use crate::reconciliation::ReconcileError;
+
+/// A source that can be read.
+pub(crate) enum Checkout {
+    /// A folder, with the repository that it belongs to.
+    Folder(WorkTree, Option<GitLocation>, String),
+    /// A commit.
+    Revision(Box<GitRevision>),
+}
+
+/// What the session of a Sync was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum CheckoutVersion {
+    /// The digest of a folder's files.
+    Digest(String),
+    /// A commit, and the folder of it that is read.
+    Commit(Oid, String),
+}
+
+/// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
+pub struct SessionCache {
+    pub(crate) dialects: Dialects,
+    builder: Option<Arc<dyn Builder>>,
+    /// What of the source is read.
+    read_options: ReadOptions,
+    cached: Option<CachedSession>,
+    /// The status of the clusters, if the repo does not say it.
+    pub(crate) observed: Option<InventoryStatus>,
+    /// What is known of the clusters.
+    pub(crate) clusters: ClusterTracker,
+    /// What clusters have that are at the revision before, if a new one only changes templates.
+    pub(crate) before: Option<RenderedObjects>,
+    /// The sessions over former revisions that clusters still have.
+    pub(crate) formers: FormerSessions,
+    /// When a rollout goes on, if it only waits for time.
+    pub(crate) resume: Option<Instant>,
+}
+
+/// Sessions over former revisions.
+pub(crate) type FormerSessions = BTreeMap<String, (Session, Option<RepoRef>)>;
+
+/// What was carried out last, with all that is known of clusters.
+pub(crate) struct CurrentSession<'c> {
+    pub(crate) session: &'c Session,
+    pub(crate) repo: Option<&'c RepoRef>,
+    pub(crate) clusters: &'c mut ClusterTracker,
+    pub(crate) formers: &'c mut FormerSessions,
+}
+
+struct CachedSession {
+    session: Session,
+    version: CheckoutVersion,
+    /// The digest of the status of the clusters by which it plans, if the repo does not say it.
+    inventory: Option<String>,
+    /// Whether its plan is the scheduler's memory.
+    accepted: bool,
+    repo: Option<RepoRef>,
+}
+
+impl Checkout {
+    /// Reads a folder. Returns it with the digest of its files.
+    pub(crate) fn open_folder(
+        path: &Path,
+        cache: &mut SessionCache,
+    ) -> Result<(Self, String), ReconcileError> {
+        let tree = WorkTree::open(path).map_err(|finding| {
+            ReconcileError::new(
+                SyncReason::GitOperationFailed,
+                format!("{}: {}", path.display(), finding.message),
+            )
+        })?;
+        let session = Session::open(&tree, cache.session_options());
+        let texts = &session.repo().texts;
+        // Charts have files that are not manifests.
+        let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
+        let others: Vec<(&String, Vec<u8>)> =
+            others.filter_map(|path| Some((path, tree.read_file(path).ok()?))).collect();
+        let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
+        let tip = compute_digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
+        let version = CheckoutVersion::Digest(tip.clone());
+        if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
+            cache.cached =
+                Some(CachedSession { session, version, inventory: None, accepted: false, repo: None });
+        }
+        Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
+    }
+
+    fn version(&self) -> CheckoutVersion {
+        match self {
+            Self::Folder(_, _, tip) => CheckoutVersion::Digest(tip.clone()),
+            Self::Revision(revision) => {
+                CheckoutVersion::Commit(revision.commit(), revision.location().prefix.clone())
+            }
+        }
+    }
+
+    pub(crate) fn as_source(&self) -> &dyn Source {
+        match self {
+            Self::Folder(tree, ..) => tree,
+            Self::Revision(revision) => revision.as_ref(),
+        }
+    }
+
+    /// The repository, and the folder in it.
+    pub(crate) fn location(&self) -> Option<&GitLocation> {
+        match self {
+            Self::Folder(_, place, _) => place.as_ref(),
+            Self::Revision(revision) => Some(revision.location()),
+        }
+    }
+
+    /// The repository as its clones have it in common; `None` if that is not known. `url` is its address.
+    pub(crate) fn find_repo(&self, url: &str) -> Option<RepoRef> {
+        match self {
+            Self::Folder(_, place, _) => {
+                let place = place.as_ref()?;
+                Provenance::of_work_tree(place).find_repo(place)
+            }
+            Self::Revision(revision) => {
+                let commit = Some(revision.commit().to_string());
+                Some(RepoRef::of_url(url, &revision.location().prefix, commit))
+            }
+        }
+    }
+
+    /// What a commit says about where its files come from.
+    pub(crate) fn read_provenance(&self, place: &GitLocation) -> Provenance {
+        match self {
+            Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
+            Self::Folder(..) => Provenance::of_work_tree(place),
+        }
+    }
+}
+
+impl SessionCache {
+    /// Nothing is kept yet.
+    pub(crate) fn new(dialects: Dialects, builder: Option<Arc<dyn Builder>>) -> Self {
+        Self {
+            dialects,
+            builder,
+            read_options: ReadOptions::default(),
+            cached: None,
+            observed: None,
+            clusters: ClusterTracker::default(),
+            before: None,
+            formers: FormerSessions::new(),
+            resume: None,
+        }
+    }
+
+    /// Reads only these paths of the source from now on; all if there are none.
+    pub(crate) fn select_paths(&mut self, paths: &[String]) {
+        let paths: Vec<String> = paths.iter().filter_map(|path| normalize_path(path).ok()).collect();
+        if self.read_options.paths != paths {
+            self.cached = None;
+            self.read_options.paths = paths;
+        }
+    }
+
+    /// The options of a session over the source.
+    pub(crate) fn session_options(&self) -> SessionOptions {
+        let builder = self.builder.clone();
+        SessionOptions { read: self.read_options.clone(), builder, ..SessionOptions::new(self.dialects) }
+    }
+
+    /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
+    pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
+        let previous = previous.cloned().unwrap_or_default();
+        let (common, version) = (self.session_options(), opened.version());
+        let (snapshot, lost) =
+            self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
+        let options = |previous| {
+            let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
+            SessionOptions { previous, snapshot, lost, ..common.clone() }
+        };
+        let inventory = self.inventory_digest().cloned();
+        let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
+        let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
+            return Session::open(opened.as_source(), options(previous));
+        };
+        if before == version {
+            session.remember_plan(previous);
+            return session;
+        }
+        // The commit before may be gone with the cache that held it.
+        let Some(changed) = changed_files(&before, &version, opened.location()) else {
+            return Session::open(opened.as_source(), options(previous));
+        };
+        let rendered = accepted.then(|| RenderedObjects::from_session(&session));
+        session.remember_plan(previous);
+        match session.update_files(opened.as_source(), &changed) {
+            UpdateScope::Templates(templates) => {
+                self.before = rendered;
+                tracing::info!(files = changed.len(), templates = templates.len(), "read only what changed");
+            }
+            UpdateScope::Everything(why) => tracing::info!(%why, "read everything again"),
+        }
+        session
+    }
+
+    /// Lets everything in all clusters be tried again and compared at once.
+    pub(crate) fn forget_comparisons(&mut self) {
+        self.clusters.forget_comparisons();
+    }
+
+    /// Keeps a session whose plan is not the scheduler's memory for the next round.
+    pub(crate) fn put_session(&mut self, opened: &Checkout, session: Session) {
+        let inventory = self.inventory_digest().cloned();
+        self.cached = Some(CachedSession {
+            session,
+            version: opened.version(),
+            inventory,
+            accepted: false,
+            repo: None,
+        });
+    }
+
+    /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
+    pub(crate) fn put_accepted(&mut self, opened: &Checkout, session: Session, repo: Option<RepoRef>) {
+        let inventory = self.inventory_digest().cloned();
+        self.cached =
+            Some(CachedSession { session, version: opened.version(), inventory, accepted: true, repo });
+    }
+
+    /// The session over a source that was carried out, if it is still here.
+    pub(crate) fn take_accepted(&mut self, opened: &Checkout) -> Option<Session> {
+        let (version, inventory) = (opened.version(), self.inventory_digest().cloned());
+        self.cached
+            .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
+            .map(|cached| cached.session)
+    }
+
+    /// The session over a source that is in memory, whatever its plan is.
+    pub(crate) fn find_session(&self, opened: &Checkout) -> Option<&Session> {
+        let cached = self.cached.as_ref().filter(|cached| cached.version == opened.version())?;
+        Some(&cached.session)
+    }
+
+    /// The digest of the status of the clusters, if the repo does not say it.
+    pub(crate) fn inventory_digest(&self) -> Option<&String> {
+        self.observed.as_ref().map(|observed| &observed.digest)
+    }
+
+    /// The members that cannot be reached, if their control planes act on it.
+    pub(crate) fn unreachable_members(&self) -> Option<&UnreachableClusters> {
+        self.observed.as_ref()?.lost.as_ref()
+    }
+
+    /// The session whose plan is the scheduler's memory, with where it was read from.
+    pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
+        let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
+        Some(CurrentSession {
+            session: &cached.session,
+            repo: cached.repo.as_ref(),
+            clusters: &mut self.clusters,
+            formers: &mut self.formers,
+        })
+    }
+}
+
+/// The files that differ between two versions; `None` if that is not known.
+fn changed_files(
+    before: &CheckoutVersion,
+    now: &CheckoutVersion,
+    place: Option<&GitLocation>,
+) -> Option<Vec<String>> {
+    match (before, now) {
+        (CheckoutVersion::Commit(from, folder), CheckoutVersion::Commit(to, same)) if folder == same => {
+            git::changed_files(place?, *from, *to).ok().flatten()
+        }
+        _ => None,
+    }
+}
+
+/// The digest of all that a session renders.
+pub(crate) fn digest_rendering(session: &Session) -> String {
+    let plan = previous::write_plan(session.plan());
+    let manifests = session.rendering().manifests.iter();
+    let texts = manifests.flat_map(|manifest| {
+        let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
+        clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()
+    });
+    compute_digest(std::iter::once(plan.as_bytes()).chain(texts))
+}
